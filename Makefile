@@ -1,0 +1,54 @@
+# forebay: `make help` lists the targets. The build environment itself is in scripts/env.sh.
+SHELL := bash
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+RACE_PKGS   ?= ./store/... ./internal/... ./migration/... ./kv/... ./changelog/...
+BENCH       ?= .
+BENCH_PKGS  ?= ./...
+FUZZTIME    ?= 30s
+export RACE_PKGS FUZZTIME
+
+WITH_ENV := scripts/env.sh
+
+.PHONY: help deps env test run bench fuzz lint broker-start broker-stop clean distclean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { gsub(/[$$][$$]/, "$$", $$2); printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@echo "ROCKSDB=system or ROCKSDB=/path/to/prefix uses a RocksDB of your own (see scripts/env.sh)."
+
+deps: ## fetch what the build needs (again: does nothing)
+	@scripts/setup.sh
+
+env: deps ## print the build environment, for: eval "$$(make -s env)"
+	@$(WITH_ENV)
+
+test: deps lint ## lint, then all tests against a real broker, then the race detector (RACE_PKGS, GOTESTFLAGS)
+	@scripts/test.sh
+
+run: deps ## run the example (ORDERS, BROKERS)
+	@$(WITH_ENV) go run ./examples/orders
+
+bench: deps ## run the benchmarks (BENCH, BENCH_PKGS)
+	@$(WITH_ENV) go test -run '^$$' -bench '$(BENCH)' -benchmem $(BENCH_PKGS)
+
+fuzz: deps ## run every fuzz target for FUZZTIME (30s) each (FUZZ picks by name)
+	@scripts/fuzz.sh
+
+lint: deps ## gofmt, go vet, staticcheck
+	@unformatted=$$(gofmt -l .) && { [ -z "$$unformatted" ] || { echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; } >&2; }
+	@$(WITH_ENV) go vet ./...
+	@$(WITH_ENV) go run $(STATICCHECK) ./...
+
+broker-start: ## start a Kafka broker on loopback and print its address
+	@scripts/broker.sh start
+
+broker-stop: ## stop it
+	@scripts/broker.sh stop
+
+clean: ## remove test outputs
+	@find . -name .git -prune -o -name .deps -prune -o -type f \( -name '*.test' -o -name '*.prof' -o -name '*.out' \) -exec rm -f {} +
+
+distclean: clean broker-stop ## also remove everything that make deps fetched
+	@rm -rf .deps
