@@ -1,0 +1,36 @@
+package store
+
+import "context"
+
+// UnknownOffset is stored for a changelog whose offset is not known, so that Kafka
+// Streams does not take the directory for one that crashed.
+const UnknownOffset int64 = -4
+
+// Changelog takes in what a store logs: the key, the plain value (nil = tombstone), the
+// row's timestamp and its headers. The writer of package changelog is one.
+type Changelog interface {
+	// Topic is the changelog topic; Partition the task's partition in it.
+	Topic() string
+	Partition() int32
+	// Append queues a record and may return before it is sent. The change's bytes never
+	// change afterwards. An error means that nothing was queued.
+	Append(c Change) error
+	// Flush waits until every queued record is acknowledged, and returns the offset of
+	// the last one ever acknowledged; ok is false when there was none. It returns the
+	// first error of any queued record.
+	Flush(ctx context.Context) (last int64, ok bool, err error)
+}
+
+// RestoreTarget is a store seen by the code that fills it from its changelog.
+type RestoreTarget interface {
+	// ChangelogPartition names what to read.
+	ChangelogPartition() (topic string, partition int32)
+	// RestoredOffset is the offset of the last changelog record that the store holds; ok
+	// is false when it is not known and the changelog must be read from its start.
+	RestoredOffset() (offset int64, ok bool)
+	// RestoreBatch applies changes in order, in one atomic write with offset, the offset
+	// of the last record they came from.
+	RestoreBatch(changes []Change, offset int64) error
+	// Wipe empties the store and forgets its offset, before a rebuild.
+	Wipe() error
+}

@@ -1,0 +1,7 @@
+package store
+
+var (
+	ReadVarint   = readVarint
+	AppendVarint = appendVarint
+	JavaKey      = javaKey
+)
