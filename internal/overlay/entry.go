@@ -1,0 +1,140 @@
+package overlay
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/forebay-streams/forebay/store"
+)
+
+// An entry is what the overlay knows of one key.
+//
+//	clean    a copy of a committed row, or of its absence
+//	dirty    written, not yet logged (caching on)
+//	staged   logged, not yet committed
+type entry struct {
+	key   string
+	row   store.Row
+	write *write // of a dirty row
+	state state
+
+	// Links of the recency list, which holds clean and dirty entries.
+	newer, older *entry
+	// Links of the dirty list, in order of the last write.
+	dirtyPrev, dirtyNext *entry
+}
+
+// write is the context in which a dirty row was written.
+type write struct{ record store.Record }
+
+type state uint8
+
+const (
+	clean state = iota
+	dirty
+	staged
+)
+
+// entryOverhead is what an entry costs beside its key and row, in bytes.
+const entryOverhead = int(unsafe.Sizeof(entry{}))
+
+func (e *entry) size() int64 { return int64(len(e.key) + e.row.Size() + entryOverhead) }
+
+// keyBytes is the key without a copy. Strings never change, and nobody changes keys.
+func (e *entry) keyBytes() []byte {
+	if e.key == "" {
+		return []byte{}
+	}
+	return unsafe.Slice(unsafe.StringData(e.key), len(e.key))
+}
+
+func lessEntry(a, b *entry) bool { return a.key < b.key }
+
+// prefixed is an entry with the first bytes of its key, so that most comparisons of a
+// sort touch no other memory.
+type prefixed struct {
+	prefix uint64
+	entry  *entry
+}
+
+func sortEntries(list []*entry) {
+	keyed := make([]prefixed, len(list))
+	for i, e := range list {
+		keyed[i] = prefixed{keyPrefix(e.key), e}
+	}
+	slices.SortFunc(keyed, func(a, b prefixed) int {
+		if c := cmp.Compare(a.prefix, b.prefix); c != 0 {
+			return c
+		}
+		return strings.Compare(a.entry.key, b.entry.key)
+	})
+	for i := range keyed {
+		list[i] = keyed[i].entry
+	}
+}
+
+func keyPrefix(key string) uint64 {
+	if len(key) >= 8 {
+		return binary.BigEndian.Uint64(unsafe.Slice(unsafe.StringData(key), 8))
+	}
+	var b [8]byte
+	copy(b[:], key)
+	return binary.BigEndian.Uint64(b[:])
+}
+
+// recency is a list from the most to the least recently used entry.
+type recency struct{ newest, oldest *entry }
+
+func (l *recency) push(e *entry) {
+	e.newer, e.older = nil, l.newest
+	if l.newest != nil {
+		l.newest.newer = e
+	} else {
+		l.oldest = e
+	}
+	l.newest = e
+}
+
+func (l *recency) remove(e *entry) {
+	if e.newer != nil {
+		e.newer.older = e.older
+	} else {
+		l.newest = e.older
+	}
+	if e.older != nil {
+		e.older.newer = e.newer
+	} else {
+		l.oldest = e.newer
+	}
+	e.newer, e.older = nil, nil
+}
+
+// writes is the list of dirty entries in order of their last write.
+type writes struct{ first, last *entry }
+
+func (l *writes) push(e *entry) {
+	e.dirtyPrev, e.dirtyNext = l.last, nil
+	if l.last != nil {
+		l.last.dirtyNext = e
+	} else {
+		l.first = e
+	}
+	l.last = e
+}
+
+func (l *writes) remove(e *entry) {
+	if e.dirtyPrev != nil {
+		e.dirtyPrev.dirtyNext = e.dirtyNext
+	} else {
+		l.first = e.dirtyNext
+	}
+	if e.dirtyNext != nil {
+		e.dirtyNext.dirtyPrev = e.dirtyPrev
+	} else {
+		l.last = e.dirtyPrev
+	}
+	e.dirtyPrev, e.dirtyNext = nil, nil
+}

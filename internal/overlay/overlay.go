@@ -1,0 +1,433 @@
+// Package overlay holds the rows that a table does not have yet: writes of the current
+// round, and a cache of committed rows. An abort drops it, and the table is untouched.
+package overlay
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/tidwall/btree"
+
+	"github.com/forebay-streams/forebay/internal/base"
+	"github.com/forebay-streams/forebay/store"
+)
+
+// Config of an overlay.
+type Config struct {
+	Layout store.Layout
+	// Log takes every change before it is staged; nil: no changelog.
+	Log store.Changelog
+	// Cache holds writes back until a flush and keeps rows that were read.
+	Cache bool
+	// Budget counts and limits bytes; it is never nil.
+	Budget *store.Budget
+}
+
+// Overlay stands in front of a table. One owner writes and reads; other goroutines read
+// through a [View].
+//
+// Invariants: an entry is in the recency list iff it is clean or dirty; in the dirty
+// list iff dirty; in fresh or tree, once, iff dirty or staged. Rows in entries own
+// their bytes, which never change. Without caching every entry is staged.
+type Overlay struct {
+	config Config
+	table  base.Table
+
+	// mu guards all below for other goroutines: the owner holds it while it changes
+	// something and needs no lock to look.
+	mu      sync.RWMutex
+	entries map[string]*entry
+	used    recency
+	dirty   writes
+	fresh   []*entry // uncommitted, not yet in the tree: most rounds never scan
+	tree    *btree.BTreeG[*entry]
+
+	// What follows is the owner's alone.
+	pending   int // number of uncommitted entries
+	position  position
+	committed bool // whether this process has committed once
+	early     bool // whether too many uncommitted bytes ask for a commit
+
+	cacheBytes, uncommittedBytes int64
+	spare                        []entry        // see newEntry
+	list                         []*entry       // reused by commits
+	changes                      []store.Change // reused by commits
+}
+
+// New puts an empty overlay in front of a table.
+func New(table base.Table, config Config) *Overlay {
+	o := &Overlay{config: config, table: table, entries: map[string]*entry{}}
+	o.tree = newTree()
+	return o
+}
+
+func newTree() *btree.BTreeG[*entry] {
+	return btree.NewBTreeGOptions(lessEntry, btree.Options{NoLocks: true})
+}
+
+// Get returns the newest row, which may borrow scratch.
+func (o *Overlay) Get(key []byte, scratch *[]byte) (store.Row, bool, error) {
+	if e := o.entries[string(key)]; e != nil {
+		if e.state != staged && o.used.newest != e {
+			o.mu.Lock()
+			o.used.remove(e)
+			o.used.push(e)
+			o.mu.Unlock()
+		}
+		return e.row, !e.row.Tombstone(), nil
+	}
+	row, ok, err := o.table.Get(key, scratch)
+	if err != nil || !o.config.Cache {
+		return row, ok, err
+	}
+	row = row.Clone()
+	o.mu.Lock()
+	e := o.newEntry(key, row)
+	o.used.push(e)
+	o.addCache(e.size())
+	o.mu.Unlock()
+	return row, ok, o.evict()
+}
+
+// Put writes a row, or deletes its key if the row is a tombstone. It keeps the row's
+// bytes and copies the key. Without caching the change is logged at once; if that
+// fails, nothing is written.
+func (o *Overlay) Put(key []byte, row store.Row, record *store.Record) error {
+	if !o.config.Cache {
+		if err := o.log(key, &row, record.Timestamp); err != nil {
+			return err
+		}
+	}
+	o.mu.Lock()
+	o.put(key, row, record)
+	o.mu.Unlock()
+	if !o.config.Cache {
+		return nil
+	}
+	return o.evict()
+}
+
+// PutAll writes changes in order as Put does; other goroutines see all or none of them.
+// If logging one fails, those before it stay written.
+func (o *Overlay) PutAll(changes []store.Change, record *store.Record) error {
+	var err error
+	if !o.config.Cache {
+		for i := range changes {
+			if err = o.log(changes[i].Key, &changes[i].Row, record.Timestamp); err != nil {
+				changes = changes[:i]
+				break
+			}
+		}
+	}
+	o.mu.Lock()
+	for _, c := range changes {
+		o.put(c.Key, c.Row, record)
+	}
+	o.mu.Unlock()
+	if err != nil || !o.config.Cache {
+		return err
+	}
+	return o.evict()
+}
+
+func (o *Overlay) put(key []byte, row store.Row, record *store.Record) {
+	o.position.advance(record)
+	e := o.entries[string(key)]
+	if e == nil {
+		e = o.newEntry(key, row)
+	} else {
+		o.forget(e)
+		e.row = row
+	}
+	if e.state == clean {
+		o.fresh = append(o.fresh, e)
+		o.pending++
+	}
+	e.state = staged
+	if o.config.Cache {
+		e.state = dirty
+		e.write = &write{*record}
+		o.used.push(e)
+		o.dirty.push(e)
+		o.addCache(e.size())
+	}
+	o.addUncommitted(e.size())
+}
+
+// newEntry takes the memory of an entry from a block: rounds without caching drop whole
+// blocks, and one allocation for each put would show.
+func (o *Overlay) newEntry(key []byte, row store.Row) *entry {
+	if o.config.Cache {
+		e := &entry{key: string(key), row: row}
+		o.entries[e.key] = e
+		return e
+	}
+	if len(o.spare) == 0 {
+		o.spare = make([]entry, entryBlock)
+	}
+	e := &o.spare[0]
+	o.spare = o.spare[1:]
+	e.key, e.row = string(key), row
+	o.entries[e.key] = e
+	return e
+}
+
+// entryBlock is how many entries are made at once.
+const entryBlock = 64
+
+// forget takes an entry out of lists and sums, before it changes.
+func (o *Overlay) forget(e *entry) {
+	if e.state != staged {
+		o.used.remove(e)
+		o.addCache(-e.size())
+	}
+	if e.state == dirty {
+		o.dirty.remove(e)
+	}
+	if e.state != clean {
+		o.addUncommitted(-e.size())
+	}
+}
+
+func (o *Overlay) addCache(n int64) {
+	o.cacheBytes += n
+	o.config.Budget.AddCache(n)
+}
+
+func (o *Overlay) addUncommitted(n int64) {
+	o.uncommittedBytes += n
+	if o.config.Budget.AddUncommitted(n) {
+		o.early = true
+	}
+}
+
+// evict makes room while the budget is exceeded: clean entries go, the first dirty one
+// has all dirty rows flushed, itself first.
+func (o *Overlay) evict() error {
+	for o.config.Budget.AddCache(0) && o.used.oldest != nil {
+		e := o.used.oldest
+		if e.state == dirty {
+			if err := o.flushEntry(e); err != nil {
+				return err
+			}
+			if err := o.flushDirty(); err != nil {
+				return err
+			}
+			continue
+		}
+		o.mu.Lock()
+		o.forget(e)
+		delete(o.entries, e.key)
+		o.mu.Unlock()
+	}
+	return nil
+}
+
+func (o *Overlay) flushDirty() error {
+	for o.dirty.first != nil {
+		if err := o.flushEntry(o.dirty.first); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flushEntry logs a dirty row, which is then staged.
+func (o *Overlay) flushEntry(e *entry) error {
+	if err := o.log(e.keyBytes(), &e.row, e.write.record.Timestamp); err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.dirty.remove(e)
+	o.used.remove(e)
+	o.addCache(-e.size())
+	e.state, e.write = staged, nil
+	return nil
+}
+
+// log hands a change to the changelog as a store of this layout logs it: a row's own
+// timestamp and headers where the layout keeps them, else the timestamp of the record
+// being processed. A negative row timestamp, left by an upgrade from plain rows, cannot
+// be sent, so the record's stands in for it.
+func (o *Overlay) log(key []byte, row *store.Row, timestamp int64) error {
+	if o.config.Log == nil {
+		return nil
+	}
+	c := store.Change{Key: key, Row: store.Row{Value: row.Value, Timestamp: timestamp}}
+	if !row.Tombstone() && o.config.Layout.HasTimestamp() && row.Timestamp >= 0 {
+		c.Timestamp = row.Timestamp
+	}
+	if o.config.Layout.HasHeaders() {
+		c.Headers = row.Headers
+	}
+	if c.Timestamp < 0 {
+		return fmt.Errorf("%w: the changelog needs the timestamp of the record being processed; call SetRecord first", store.ErrNegativeTimestamp)
+	}
+	return o.config.Log.Append(c)
+}
+
+// NeedsCommit tells whether the stores of the budget hold so many uncommitted bytes that
+// the next commit should not wait.
+func (o *Overlay) NeedsCommit() bool { return o.early }
+
+// Flush logs all dirty rows and waits until the changelog has acknowledged everything.
+func (o *Overlay) Flush(ctx context.Context) error {
+	_, err := o.flush(ctx)
+	return err
+}
+
+func (o *Overlay) flush(ctx context.Context) (base.Checkpoint, error) {
+	c, _ := o.table.Checkpoint()
+	if err := o.flushDirty(); err != nil {
+		return c, err
+	}
+	o.position.mergeInto(&c.Position)
+	if o.config.Log == nil {
+		return c, nil
+	}
+	c.Logged = true
+	last, ok, err := o.config.Log.Flush(ctx)
+	if ok {
+		c.Offset = last
+	}
+	return c, err
+}
+
+// Commit flushes, and writes all staged rows with the changelog's offset and the
+// position in one step. After an error nothing is written and every row still staged:
+// commit again, or abort.
+func (o *Overlay) Commit(ctx context.Context) error {
+	c, err := o.flush(ctx)
+	if err != nil {
+		return err
+	}
+	if o.pending == 0 && o.committed {
+		if old, _ := o.table.Checkpoint(); old.Offset == c.Offset && old.Position.Equal(c.Position) {
+			return nil
+		}
+	}
+	list := o.uncommitted()
+	o.changes = o.changes[:0]
+	for _, e := range list {
+		o.changes = append(o.changes, store.Change{Key: e.keyBytes(), Row: e.row})
+	}
+	err = o.table.Commit(o.changes, c)
+	clear(o.changes)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	o.committed = true
+	o.position = position{}
+	o.settle(list)
+	o.mu.Unlock()
+	return o.evict()
+}
+
+// uncommitted returns the uncommitted entries in order of their keys, in a list that
+// is reused.
+func (o *Overlay) uncommitted() []*entry {
+	o.mu.Lock()
+	o.list = append(o.list[:0], o.fresh...)
+	if o.tree.Len() == 0 {
+		o.mu.Unlock()
+		sortEntries(o.list) // keys never change: readers need not wait
+		return o.list
+	}
+	o.order()
+	o.list = append(o.list[:0], o.tree.Items()...)
+	o.mu.Unlock()
+	return o.list
+}
+
+// order moves fresh entries into the tree.
+func (o *Overlay) order() {
+	for _, e := range o.fresh {
+		o.tree.Set(e)
+	}
+	clear(o.fresh)
+	o.fresh = o.fresh[:0]
+}
+
+// settle ends a round after its rows were written: they become clean entries, or go.
+func (o *Overlay) settle(list []*entry) {
+	o.addUncommitted(-o.uncommittedBytes)
+	o.early = false
+	if !o.config.Cache {
+		o.drop(list)
+		return
+	}
+	for _, e := range list {
+		e.state = clean
+		o.used.push(e)
+		o.addCache(e.size())
+	}
+	o.clearOrder()
+}
+
+// maxKept bounds the memory kept from round to round.
+const maxKept = 1 << 16
+
+func (o *Overlay) drop(list []*entry) {
+	if len(list) == len(o.entries) && len(list) > maxKept {
+		o.entries = map[string]*entry{}
+	} else if len(list) == len(o.entries) {
+		clear(o.entries)
+	} else {
+		for _, e := range list {
+			delete(o.entries, e.key)
+		}
+	}
+	o.clearOrder()
+}
+
+func (o *Overlay) clearOrder() {
+	if o.tree.Len() > 0 {
+		o.tree = newTree()
+	}
+	o.pending = 0
+	clear(o.fresh)
+	clear(o.list)
+	o.fresh = o.fresh[:0]
+	if cap(o.list) > maxKept {
+		o.fresh, o.list, o.changes = nil, nil, nil
+	}
+}
+
+// Abort drops everything that is not committed. Clean entries stay: they were read from
+// the table.
+func (o *Overlay) Abort() {
+	list := o.uncommitted()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range list {
+		o.forget(e)
+	}
+	o.drop(list)
+	o.position = position{}
+	o.early = false
+}
+
+// Restore applies changes of the changelog straight to the table, in one write with
+// their last offset. A key that occurs more than once keeps its last row.
+func (o *Overlay) Restore(changes []store.Change, offset int64) error {
+	if o.pending > 0 {
+		return fmt.Errorf("restore over uncommitted rows: commit or abort first")
+	}
+	o.Clear()
+	c, _ := o.table.Checkpoint()
+	c.Logged, c.Offset = true, offset
+	return o.table.Commit(lastOfEach(changes), c)
+}
+
+// Clear empties cache and round.
+func (o *Overlay) Clear() {
+	o.Abort()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.addCache(-o.cacheBytes)
+	o.used = recency{}
+	clear(o.entries)
+}

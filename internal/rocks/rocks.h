@@ -1,0 +1,50 @@
+// The crossings of the hot paths: one call for what would take many through the
+// wrapper. Handles come from the wrapper, which owns them.
+#ifndef FOREBAY_ROCKS_H
+#define FOREBAY_ROCKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "rocksdb/c.h"
+
+// Result of a read: found, and the value's length. A length above the buffer's size
+// means that nothing was copied. err is malloc'ed.
+typedef struct {
+  size_t len;
+  int found;
+  char* err;
+} fb_get_result;
+
+fb_get_result fb_get(rocksdb_t* db, const rocksdb_readoptions_t* ro,
+                     rocksdb_column_family_handle_t* cf, const char* key,
+                     size_t klen, char* buf, size_t cap);
+
+typedef struct fb_scan fb_scan;
+
+// Opens a scan of [lower, upper), each open when NULL, and moves to its first row.
+fb_scan* fb_scan_open(rocksdb_t* db, rocksdb_column_family_handle_t* cf,
+                      const rocksdb_snapshot_t* snapshot, const char* lower,
+                      size_t llen, const char* upper, size_t ulen, int reverse);
+
+// What a fill left in the buffer. need is the size of a first row that did not fit.
+typedef struct {
+  size_t rows, used, need;
+  int done;
+  char* err;
+} fb_fill_result;
+
+// Copies up to max rows into buf, each as u32 key length, u32 value length, key, value
+// in host byte order.
+fb_fill_result fb_scan_fill(fb_scan* s, char* buf, size_t cap, size_t max);
+void fb_scan_close(fb_scan* s);
+
+// Appends packed operations to a batch: a byte (0 delete, 1 put), a byte index into cfs,
+// u32 key length, u32 value length, key, value.
+void fb_batch_append(rocksdb_writebatch_t* batch,
+                     rocksdb_column_family_handle_t** cfs, const char* ops,
+                     size_t len);
+
+// Version of the loaded library into buf, empty when it does not say.
+void fb_version(char* buf, size_t cap);
+
+#endif

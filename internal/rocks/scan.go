@@ -1,0 +1,246 @@
+package rocks
+
+// #cgo noescape fb_scan_fill
+// #cgo nocallback fb_scan_fill
+// #include "rocks.h"
+import "C"
+
+import (
+	"encoding/binary"
+	"sync"
+
+	"github.com/linxGnu/grocksdb"
+
+	"github.com/forebay-streams/forebay/internal/base"
+	"github.com/forebay-streams/forebay/store"
+)
+
+// A scan asks for few rows at first, since many scans stop early, and for more with
+// each crossing.
+const (
+	firstFill = 4
+	maxFill   = 128
+	fillBytes = 16 << 10
+	// keepFill bounds the buffers that are kept for later scans.
+	keepFill = 256 << 10
+)
+
+// Scan walks over the raw rows of one family as they were when it was opened. It is for
+// one goroutine. Keys and values borrow its buffer until the next step.
+type Scan struct {
+	db         *DB
+	mu         sync.Mutex // Close of the database may come from another goroutine
+	c          *C.fb_scan
+	err        error
+	buf        []byte // what the last crossing brought
+	pooled     *[]byte
+	rest       []byte
+	ask        int
+	done       bool
+	key, value []byte
+}
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, fillBytes); return &b }}
+
+// Scan opens a scan. An error shows at the first step.
+func (d *DB) Scan(f *Family, span base.Span) *Scan {
+	if err := d.enter(); err != nil {
+		return &Scan{db: d, err: err}
+	}
+	defer d.leave()
+	return d.scan(f, nil, span)
+}
+
+// scan is called within enter and leave.
+func (d *DB) scan(f *Family, snapshot *C.rocksdb_snapshot_t, span base.Span) *Scan {
+	s := &Scan{db: d, ask: firstFill}
+	lower, upper := span.From, span.Upper()
+	reverse := C.int(0)
+	if span.Reverse {
+		reverse = 1
+	}
+	s.c = C.fb_scan_open(d.c, f.c, snapshot, bound(lower), C.size_t(len(lower)), bound(upper), C.size_t(len(upper)), reverse)
+	live.Add(1)
+	d.opened.Lock()
+	d.scans[s] = struct{}{}
+	d.opened.Unlock()
+	return s
+}
+
+// bound makes a nil bound NULL, and an empty one not.
+func bound(b []byte) *C.char {
+	if b == nil {
+		return nil
+	}
+	if len(b) == 0 {
+		return bytesPtr([]byte{0})
+	}
+	return bytesPtr(b)
+}
+
+// Next moves to the next row; false at the end or after an error.
+func (s *Scan) Next() bool {
+	if len(s.rest) == 0 && !s.fill() {
+		s.key, s.value = nil, nil
+		return false
+	}
+	k := int(binary.NativeEndian.Uint32(s.rest))
+	v := int(binary.NativeEndian.Uint32(s.rest[4:]))
+	s.key = s.rest[8 : 8+k : 8+k]
+	s.value = s.rest[8+k : 8+k+v : 8+k+v]
+	s.rest = s.rest[8+k+v:]
+	return true
+}
+
+func (s *Scan) fill() bool {
+	if s.done || s.err != nil {
+		return false
+	}
+	if s.err = s.db.enter(); s.err != nil {
+		return false
+	}
+	defer s.db.leave()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.c == nil {
+		s.err = store.ErrClosed
+		return false
+	}
+	if s.buf == nil {
+		s.pooled = buffers.Get().(*[]byte)
+		s.buf = *s.pooled
+	}
+	poison(s.buf)
+	for {
+		r := C.fb_scan_fill(s.c, bytesPtr(s.buf), C.size_t(len(s.buf)), C.size_t(s.ask))
+		if r.err != nil {
+			s.err = takeError(r.err)
+			return false
+		}
+		s.done = r.done != 0
+		if r.need > 0 {
+			s.buf = make([]byte, int(r.need))
+			continue
+		}
+		s.ask = min(2*s.ask, maxFill)
+		s.rest = s.buf[:r.used]
+		return r.rows > 0
+	}
+}
+
+// Key and Value are those of the current row.
+func (s *Scan) Key() []byte   { return s.key }
+func (s *Scan) Value() []byte { return s.value }
+
+// Err is what ended the scan early, nil at a regular end.
+func (s *Scan) Err() error { return s.err }
+
+// Close frees the scan; calling it again does nothing.
+func (s *Scan) Close() {
+	if s.db.enter() == nil {
+		s.db.opened.Lock()
+		delete(s.db.scans, s)
+		s.db.opened.Unlock()
+		s.free()
+		s.db.leave()
+	} // else the database's Close has freed it
+	if s.buf != nil {
+		poison(s.buf)
+		if len(s.buf) <= keepFill {
+			*s.pooled = s.buf
+			buffers.Put(s.pooled)
+		}
+	}
+	if s.err == nil && (!s.done || len(s.rest) > 0) {
+		s.err = store.ErrClosed
+	}
+	s.pooled, s.buf, s.rest, s.key, s.value = nil, nil, nil, nil, nil
+}
+
+func (s *Scan) free() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.c != nil {
+		C.fb_scan_close(s.c)
+		s.c = nil
+		live.Add(-1)
+	}
+}
+
+// Snapshot sees the database as it was, until Close. Any goroutine may read from it.
+type Snapshot struct {
+	db   *DB
+	mu   sync.RWMutex
+	s    *grocksdb.Snapshot
+	c    *C.rocksdb_snapshot_t
+	opts *grocksdb.ReadOptions
+	read *C.rocksdb_readoptions_t
+}
+
+// Snapshot takes one.
+func (d *DB) Snapshot() (*Snapshot, error) {
+	if err := d.enter(); err != nil {
+		return nil, err
+	}
+	defer d.leave()
+	s := &Snapshot{db: d, s: d.db.NewSnapshot(), opts: grocksdb.NewDefaultReadOptions()}
+	s.c = (*C.rocksdb_snapshot_t)(handle(s.s))
+	s.opts.SetSnapshot(s.s)
+	s.read = (*C.rocksdb_readoptions_t)(handle(s.opts))
+	live.Add(1)
+	d.opened.Lock()
+	d.snapshots[s] = struct{}{}
+	d.opened.Unlock()
+	return s, nil
+}
+
+// Get is [DB.Get] at the snapshot.
+func (s *Snapshot) Get(f *Family, key []byte, scratch *[]byte) ([]byte, bool, error) {
+	if err := s.db.enter(); err != nil {
+		return nil, false, err
+	}
+	defer s.db.leave()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.s == nil {
+		return nil, false, store.ErrClosed
+	}
+	return s.db.get(s.read, f, key, scratch)
+}
+
+// Scan is [DB.Scan] at the snapshot, which may be closed before the scan.
+func (s *Snapshot) Scan(f *Family, span base.Span) *Scan {
+	if err := s.db.enter(); err != nil {
+		return &Scan{db: s.db, err: err}
+	}
+	defer s.db.leave()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.s == nil {
+		return &Scan{db: s.db, err: store.ErrClosed}
+	}
+	return s.db.scan(f, s.c, span)
+}
+
+// Close releases the snapshot; calling it again does nothing.
+func (s *Snapshot) Close() {
+	if s.db.enter() != nil {
+		return // the database's Close has freed it
+	}
+	defer s.db.leave()
+	s.db.opened.Lock()
+	delete(s.db.snapshots, s)
+	s.db.opened.Unlock()
+	s.free()
+}
+
+func (s *Snapshot) free() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.s != nil {
+		s.db.db.ReleaseSnapshot(s.s)
+		s.opts.Destroy()
+		s.s = nil
+		live.Add(-1)
+	}
+}

@@ -1,0 +1,42 @@
+package migration
+
+import (
+	"github.com/forebay-streams/forebay/internal/base"
+	"github.com/forebay-streams/forebay/internal/rocks"
+	"github.com/forebay-streams/forebay/store"
+)
+
+// cursor decodes the rows of one family.
+type cursor struct {
+	source *source
+	scan   *rocks.Scan
+	row    store.Row
+	err    error
+}
+
+func (s *source) cursor(g getter, span base.Span) *cursor {
+	return &cursor{source: s, scan: g.Scan(s.family, span)}
+}
+
+func (c *cursor) Next() bool {
+	if c.err != nil || !c.scan.Next() {
+		return false
+	}
+	c.row, c.err = c.source.layout.DecodeBorrowed(c.scan.Value())
+	if c.err != nil {
+		c.err = store.Locate(c.err, c.source.store, c.source.family.Name, c.scan.Key())
+	}
+	return c.err == nil
+}
+
+func (c *cursor) Key() []byte    { return c.scan.Key() }
+func (c *cursor) Row() store.Row { return c.row }
+
+func (c *cursor) Err() error {
+	if c.err == nil {
+		return c.scan.Err()
+	}
+	return c.err
+}
+
+func (c *cursor) Close() { c.scan.Close() }

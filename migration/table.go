@@ -1,0 +1,396 @@
+// Package migration sees the column families of one database as one table. A database
+// written by a store of an older format keeps its rows where they are: the table reads
+// both families, writes the new one, and a key moves with its next write.
+package migration
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/forebay-streams/forebay/internal/base"
+	"github.com/forebay-streams/forebay/internal/rocks"
+	"github.com/forebay-streams/forebay/store"
+)
+
+// Keys of the offsets family beside the changelog offsets (KIP-1035).
+const (
+	statusKey   = "status"
+	positionKey = "position"
+)
+
+// statusClosed is what Kafka Streams stores at a clean close; anything else means that
+// it may have left uncommitted rows. forebay never does, so it never writes the key.
+const statusClosed = 0
+
+// Config says what a table opens.
+type Config struct {
+	// Dir is the directory of the database.
+	Dir string
+	// Store is the store's name, for messages.
+	Store string
+	// Formats: see KeyValueFormats.
+	Formats []Format
+	// ChangelogTopic and Partition name the changelog offset.
+	ChangelogTopic string
+	Partition      int32
+	// ExactlyOnce refuses a directory that may hold uncommitted rows of Kafka Streams.
+	ExactlyOnce bool
+	// Budget shares a block cache among databases; nil: one of its own.
+	Budget *store.Budget
+}
+
+// Table is the table of a RocksDB store: it implements the contract between the
+// overlay and committed rows. Only the owner commits; any goroutine may read.
+type Table struct {
+	config Config
+	state  atomic.Pointer[state] // replaced by Wipe only
+	closed bool                  // the owner's
+
+	mu         sync.Mutex // guards checkpoint
+	checkpoint base.Checkpoint
+	known      bool
+}
+
+var _ base.Table = (*Table)(nil)
+
+// state is one opened database.
+type state struct {
+	db      *rocks.DB
+	rows    source
+	legacy  *source // nil in single mode
+	offsets *rocks.Family
+}
+
+// source is a family with its layout.
+type source struct {
+	store  string
+	family *rocks.Family
+	layout store.Layout
+}
+
+// Open opens the table, or says with a remedy why the directory cannot be opened. A
+// directory of a format it refuses keeps every file as it was.
+func Open(c Config) (*Table, error) {
+	t := &Table{config: c}
+	if err := t.open(); err != nil {
+		return nil, &store.Error{Store: c.Store, Op: "open", Err: err}
+	}
+	return t, nil
+}
+
+func (t *Table) open() (err error) {
+	c := t.config
+	listed, err := rocks.List(c.Dir)
+	if err != nil {
+		return err
+	}
+	p, err := newPlan(c.Formats, listed)
+	if err != nil {
+		return err
+	}
+	if len(p.legacy) > 1 {
+		// Only here can the rows themselves forbid to open: look before anything is written.
+		if err := refuseTwoSources(c.Dir, listed, p.legacy); err != nil {
+			return err
+		}
+	}
+	db, err := rocks.Open(c.Dir, p.wanted, listed, c.Budget)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			db.Close()
+		}
+	}()
+	target := c.Formats[len(c.Formats)-1]
+	s := &state{db: db, offsets: db.Family(rocks.Offsets)}
+	s.rows = source{c.Store, db.Family(target.Family), target.Layout}
+	for _, f := range p.legacy {
+		family := db.Family(f.Family)
+		full, err := hasData(db, family)
+		if err != nil {
+			return err
+		}
+		if full {
+			s.legacy = &source{c.Store, family, f.Layout}
+		} else if f.Family != rocks.Default {
+			if err := db.Drop(family); err != nil {
+				return err
+			}
+		}
+	}
+	if err := t.load(s); err != nil {
+		return err
+	}
+	t.state.Store(s)
+	return nil
+}
+
+// refuseTwoSources fails when plain and timestamped rows lie side by side.
+func refuseTwoSources(dir string, listed []string, legacy []Format) error {
+	logs, err := os.MkdirTemp("", "forebay-open-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(logs)
+	db, err := rocks.OpenReadOnly(dir, listed, logs)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	full, err := hasData(db, db.Family(legacy[0].Family))
+	if err != nil || !full {
+		return err
+	}
+	return fmt.Errorf("%w: it holds plain and timestamped rows, and only one older format can be upgraded; open it once as a timestamped store and let it migrate, or delete the local state and restore it from the changelog",
+		store.ErrIncompatible)
+}
+
+func hasData(db *rocks.DB, f *rocks.Family) (bool, error) {
+	scan := db.Scan(f, base.Span{})
+	defer scan.Close()
+	return scan.Next(), scan.Err()
+}
+
+// load reads the offsets family.
+func (t *Table) load(s *state) error {
+	var scratch []byte
+	status, ok, err := readLong(s, statusKey, &scratch)
+	if err != nil {
+		return err
+	}
+	if ok && status != statusClosed && t.config.ExactlyOnce {
+		return fmt.Errorf("%w: its last writer did not close it and may have left uncommitted rows; delete the store's directory and restore it from the changelog", store.ErrTaskCorrupted)
+	}
+	offset, known, err := readLong(s, t.offsetKey(), &scratch)
+	if err != nil {
+		return err
+	}
+	c := base.Checkpoint{Offset: store.UnknownOffset}
+	if known {
+		c.Offset = offset
+	}
+	b, ok, err := s.db.Get(s.offsets, []byte(positionKey), &scratch)
+	if err != nil {
+		return err
+	}
+	if ok {
+		if c.Position, err = store.DecodePosition(b); err != nil {
+			return store.Locate(err, t.config.Store, rocks.Offsets, []byte(positionKey))
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.checkpoint, t.known = c, known && offset != store.UnknownOffset
+	return nil
+}
+
+func readLong(s *state, key string, scratch *[]byte) (int64, bool, error) {
+	b, ok, err := s.db.Get(s.offsets, []byte(key), scratch)
+	if err != nil || !ok {
+		return 0, false, err
+	}
+	if len(b) != 8 {
+		return 0, false, store.Locate(&store.CorruptError{Reason: "long_size"}, s.rows.store, rocks.Offsets, []byte(key))
+	}
+	return int64(binary.BigEndian.Uint64(b)), true, nil
+}
+
+func (t *Table) offsetKey() string {
+	return fmt.Sprintf("%s-%d", t.config.ChangelogTopic, t.config.Partition)
+}
+
+// Migrating tells whether rows of an older format are left.
+func (t *Table) Migrating() bool { return t.state.Load().legacy != nil }
+
+// getter is what a database and a snapshot of it have in common.
+type getter interface {
+	Get(f *rocks.Family, key []byte, scratch *[]byte) ([]byte, bool, error)
+	Scan(f *rocks.Family, span base.Span) *rocks.Scan
+}
+
+func (s *source) get(g getter, key []byte, scratch *[]byte) (store.Row, bool, error) {
+	b, ok, err := g.Get(s.family, key, scratch)
+	if err != nil || !ok {
+		return store.Row{}, false, err
+	}
+	row, err := s.layout.DecodeBorrowed(b)
+	if err != nil {
+		return store.Row{}, false, store.Locate(err, s.store, s.family.Name, key)
+	}
+	return row, true, nil
+}
+
+// Get reads a row; the result borrows scratch.
+func (t *Table) Get(key []byte, scratch *[]byte) (store.Row, bool, error) {
+	s := t.state.Load()
+	row, ok, err := s.get(s.db, key, scratch)
+	if ok || err != nil || s.legacy == nil {
+		return row, ok, err
+	}
+	// A commit may have moved the key between the two look-ups of a foreign reader.
+	return s.rows.get(s.db, key, scratch)
+}
+
+func (s *state) get(g getter, key []byte, scratch *[]byte) (store.Row, bool, error) {
+	row, ok, err := s.rows.get(g, key, scratch)
+	if ok || err != nil || s.legacy == nil {
+		return row, ok, err
+	}
+	return s.legacy.get(g, key, scratch)
+}
+
+// Scan walks over the rows of both families as they are now.
+func (t *Table) Scan(span base.Span) base.Cursor {
+	s := t.state.Load()
+	if s.legacy == nil {
+		return s.rows.cursor(s.db, span)
+	}
+	// Two scans opened one after the other could miss a key that moves in between.
+	snapshot, err := s.db.Snapshot()
+	if err != nil {
+		return base.Failed(err)
+	}
+	defer snapshot.Close()
+	return s.scan(snapshot, span)
+}
+
+func (s *state) scan(g getter, span base.Span) base.Cursor {
+	rows := s.rows.cursor(g, span)
+	if s.legacy == nil {
+		return rows
+	}
+	return base.Merge(rows, s.legacy.cursor(g, span), span.Reverse)
+}
+
+// Snapshot fixes the table as it is now.
+func (t *Table) Snapshot() (base.Snapshot, error) {
+	s := t.state.Load()
+	snapshot, err := s.db.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	return &tableSnapshot{s, snapshot}, nil
+}
+
+type tableSnapshot struct {
+	state    *state
+	snapshot *rocks.Snapshot
+}
+
+func (s *tableSnapshot) Get(key []byte, scratch *[]byte) (store.Row, bool, error) {
+	return s.state.get(s.snapshot, key, scratch)
+}
+
+func (s *tableSnapshot) Scan(span base.Span) base.Cursor { return s.state.scan(s.snapshot, span) }
+
+func (s *tableSnapshot) Close() { s.snapshot.Close() }
+
+// Checkpoint is that of the last commit.
+func (t *Table) Checkpoint() (base.Checkpoint, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.checkpoint
+	c.Position = c.Position.Clone()
+	return c, t.known
+}
+
+// Commit writes rows, deletes of legacy copies, changelog offset and position in one
+// batch.
+func (t *Table) Commit(changes []store.Change, c base.Checkpoint) error {
+	s := t.state.Load()
+	batch := s.db.NewBatch()
+	defer batch.Close()
+	for i := range changes {
+		key, row := changes[i].Key, &changes[i].Row
+		if s.legacy != nil {
+			batch.Delete(s.legacy.family, key)
+		}
+		if row.Tombstone() {
+			batch.Delete(s.rows.family, key)
+			continue
+		}
+		batch.PutRow(s.rows.family, key, s.rows.layout, row)
+	}
+	if c.Logged {
+		batch.Put(s.offsets, []byte(t.offsetKey()), binary.BigEndian.AppendUint64(nil, uint64(c.Offset)))
+	} else if err := s.forgetOffsets(batch); err != nil {
+		return err
+	}
+	batch.Put(s.offsets, []byte(positionKey), c.Position.Bytes())
+	if err := batch.Write(); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.checkpoint = c
+	t.checkpoint.Position = c.Position.Clone()
+	t.known = c.Logged && c.Offset != store.UnknownOffset
+	return nil
+}
+
+// forgetOffsets deletes every key but the status, as a commit of a store without a
+// changelog does.
+func (s *state) forgetOffsets(batch *rocks.Batch) error {
+	scan := s.db.Scan(s.offsets, base.Span{})
+	defer scan.Close()
+	for scan.Next() {
+		if k := string(scan.Key()); k != statusKey && k != positionKey {
+			batch.Delete(s.offsets, scan.Key())
+		}
+	}
+	return scan.Err()
+}
+
+// Flush makes the last commit durable.
+func (t *Table) Flush() error { return t.state.Load().db.Flush() }
+
+// ApproximateCount is RocksDB's estimate, the sum of both families.
+func (t *Table) ApproximateCount() (int64, error) {
+	s := t.state.Load()
+	n, err := s.db.IntProperty(s.rows.family, estimateKeys)
+	if err != nil || s.legacy == nil {
+		return int64(n), err
+	}
+	old, err := s.db.IntProperty(s.legacy.family, estimateKeys)
+	return int64(n + old), err
+}
+
+const estimateKeys = "rocksdb.estimate-num-keys"
+
+// Wipe deletes the database and opens an empty one. Reads that are under way end with
+// [store.ErrClosed].
+func (t *Table) Wipe() error {
+	if t.closed {
+		return store.ErrClosed
+	}
+	t.mu.Lock()
+	t.checkpoint, t.known = base.Checkpoint{Offset: store.UnknownOffset}, false
+	t.mu.Unlock()
+	t.state.Load().db.Close()
+	if err := os.RemoveAll(t.config.Dir); err != nil {
+		return errors.Join(store.ErrFailed, err)
+	}
+	if err := t.open(); err != nil {
+		return errors.Join(store.ErrFailed, err)
+	}
+	return nil
+}
+
+// Close flushes and frees the database. An error means that commits since the last
+// flush may not be on disk.
+func (t *Table) Close() error {
+	t.closed = true
+	db := t.state.Load().db
+	err := db.Flush() // the library flushes as well when it closes, but tells no error
+	db.Close()
+	if errors.Is(err, store.ErrClosed) {
+		return nil // closed before, or by a Wipe that failed
+	}
+	return err
+}
