@@ -63,7 +63,7 @@ func Open[K, V any](dir, name string, key store.Serde[K], value store.Serde[V], 
 	s := &Store[K, V]{name: name, config: c, table: table}
 	s.record = store.Record{Partition: -1, Offset: -1, Timestamp: store.NoTimestamp}
 	s.codec = newCodec(c, key, value)
-	s.overlay = overlay.New(table, overlay.Config{Layout: c.layout, Log: c.log, Cache: c.cache, Budget: budget})
+	s.overlay = overlay.New(table, overlay.Config{Layout: c.layout, Log: c.log, Cache: c.cache, Budget: budget, InMemory: c.memory})
 	return s, nil
 }
 

@@ -22,6 +22,8 @@ type Config struct {
 	Cache bool
 	// Budget counts and limits bytes; it is never nil.
 	Budget *store.Budget
+	// InMemory says that the table keeps the bytes of the rows it is given.
+	InMemory bool
 }
 
 // Overlay stands in front of a table. One owner writes and reads; other goroutines read
@@ -412,14 +414,22 @@ func (o *Overlay) Abort() {
 
 // Restore applies changes of the changelog straight to the table, in one write with
 // their last offset. A key that occurs more than once keeps its last row.
-func (o *Overlay) Restore(changes []store.Change, offset int64) error {
+func (o *Overlay) Restore(changes []store.Change, offset int64) (err error) {
 	if o.pending > 0 {
 		return fmt.Errorf("restore over uncommitted rows: commit or abort first")
 	}
 	o.Clear()
 	c, _ := o.table.Checkpoint()
 	c.Logged, c.Offset = true, offset
-	return o.table.Commit(lastOfEach(changes), c)
+	rows := lastOfEach(changes)
+	if o.config.InMemory {
+		for i := range rows {
+			if rows[i], err = owned(rows[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return o.table.Commit(rows, c)
 }
 
 // Clear empties cache and round.

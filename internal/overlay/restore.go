@@ -42,3 +42,12 @@ func lastOfEach(changes []store.Change) []store.Change {
 	}
 	return out
 }
+
+// owned copies a change: its bytes are parts of a fetch's buffers, of which one row kept
+// would keep all.
+func owned(c store.Change) (store.Change, error) {
+	block, err := c.Headers.AppendBlock(nil)
+	c = c.Clone()
+	c.Headers = store.HeadersFromBlock(block)
+	return c, err
+}
