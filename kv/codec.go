@@ -98,7 +98,7 @@ func (c *codec[K, V]) encode(s *scratch, record *store.Record, key K, v *store.V
 				return nil, store.Row{}, err
 			}
 		}
-		row.Headers = s.headers.Clone()
+		row.Headers = s.headers
 	}
 	return k, row, nil
 }
@@ -109,7 +109,7 @@ func (c *codec[K, V]) tombstone(s *scratch, record *store.Record, key K) ([]byte
 	k, err := c.lookupKey(s, record.Headers, key)
 	row := store.Row{Timestamp: store.NoTimestamp}
 	if c.layout.HasHeaders() {
-		row.Headers = s.headers.Clone()
+		row.Headers = s.headers
 	}
 	return k, row, err
 }

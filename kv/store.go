@@ -167,6 +167,19 @@ func (s *Store[K, V]) Delete(key K) (old store.Value[V], present bool, err error
 	return old, present, s.fail("delete", s.overlay.Put(k, row, &s.record))
 }
 
+// Tombstone removes a key like Delete, without reading what it had (put(key, null) of
+// Kafka Streams).
+func (s *Store[K, V]) Tombstone(key K) error {
+	if err := s.check("tombstone"); err != nil {
+		return err
+	}
+	k, row, err := s.tombstone(&s.scratch, &s.record, key)
+	if err != nil {
+		return s.fail("tombstone", err)
+	}
+	return s.fail("tombstone", s.overlay.Put(k, row, &s.record))
+}
+
 // ApproximateCount estimates the number of committed rows.
 func (s *Store[K, V]) ApproximateCount() (int64, error) {
 	if err := s.check("count"); err != nil {

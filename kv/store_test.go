@@ -203,6 +203,9 @@ func TestPutIfAbsentAndPutAll(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, present)
 	require.Len(t, l.changes, 6, "a delete of an absent key is logged")
+	require.NoError(t, s.Tombstone("k"))
+	require.Empty(t, collect(t, sequence(s.All())))
+	require.Nil(t, l.last(t).Value)
 }
 
 func TestCloseDropsWhatIsNotCommitted(t *testing.T) {
@@ -261,7 +264,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 }
 
 func TestChangelogNameFollowsTheTaskDirectory(t *testing.T) {
-	for dir, want := range map[string]int32{"/x/app/0_0": 0, "/x/app/2_17": 17, "/x/app/global": 0} {
+	for dir, want := range map[string]int32{store.TaskDir("/x", "app", 0, 0): 0, store.TaskDir("/x", "app", 2, 17): 17, "/x/app/global": 0} {
 		s, err := kv.Open(dir, "totals", store.String(), store.String(), kv.InMemory())
 		require.NoError(t, err)
 		topic, partition := s.ChangelogPartition()

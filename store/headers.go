@@ -273,6 +273,16 @@ func (h Headers) Clone() Headers {
 	return h
 }
 
+// Pack returns the same headers as one block that shares no bytes with any other buffer,
+// the compact form for keeping them. It drops the read-only mode. Errors as [Headers.AppendBlock].
+func (h Headers) Pack() (Headers, error) {
+	if h.Empty() {
+		return Headers{}, nil
+	}
+	block, err := h.AppendBlock(nil)
+	return HeadersFromBlock(block), err
+}
+
 // String tells the size only: printing a row must not parse its headers.
 func (h Headers) String() string {
 	switch {

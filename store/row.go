@@ -53,6 +53,12 @@ type Value[T any] struct {
 	Headers Headers
 }
 
+// ValueOf returns a value with the timestamp and headers of a record: what most
+// processors store.
+func ValueOf[T any](r Record, data T) Value[T] {
+	return Value[T]{Data: data, Timestamp: r.Timestamp, Headers: r.Headers}
+}
+
 // Record is the input record being processed: a store takes from it the timestamp and
 // headers of tombstones, what serdes see on look-ups, and its position in the input.
 type Record struct {

@@ -93,14 +93,19 @@ func (o *Overlay) Get(key []byte, scratch *[]byte) (store.Row, bool, error) {
 }
 
 // Put writes a row, or deletes its key if the row is a tombstone. It keeps the row's
-// bytes and copies the key. Without caching the change is logged at once; if that
+// value and copies key and headers. Without caching the change is logged at once; if that
 // fails, nothing is written.
 func (o *Overlay) Put(key []byte, row store.Row, record *store.Record) error {
+	packed, err := row.Headers.Pack() // headers of a record are parts of a fetch's buffers
+	if err != nil {
+		return err
+	}
 	if !o.config.Cache {
 		if err := o.log(key, &row, record.Timestamp); err != nil {
 			return err
 		}
 	}
+	row.Headers = packed
 	o.mu.Lock()
 	o.put(key, row, record)
 	o.mu.Unlock()
@@ -113,6 +118,13 @@ func (o *Overlay) Put(key []byte, row store.Row, record *store.Record) error {
 // PutAll writes changes in order as Put does; other goroutines see all or none of them.
 // If logging one fails, those before it stay written.
 func (o *Overlay) PutAll(changes []store.Change, record *store.Record) error {
+	packed := make([]store.Headers, len(changes))
+	for i := range changes {
+		var err error
+		if packed[i], err = changes[i].Headers.Pack(); err != nil {
+			return err
+		}
+	}
 	var err error
 	if !o.config.Cache {
 		for i := range changes {
@@ -123,7 +135,8 @@ func (o *Overlay) PutAll(changes []store.Change, record *store.Record) error {
 		}
 	}
 	o.mu.Lock()
-	for _, c := range changes {
+	for i, c := range changes {
+		c.Headers = packed[i]
 		o.put(c.Key, c.Row, record)
 	}
 	o.mu.Unlock()

@@ -45,9 +45,8 @@ func lastOfEach(changes []store.Change) []store.Change {
 
 // owned copies a change: its bytes are parts of a fetch's buffers, of which one row kept
 // would keep all.
-func owned(c store.Change) (store.Change, error) {
-	block, err := c.Headers.AppendBlock(nil)
+func owned(c store.Change) (_ store.Change, err error) {
 	c = c.Clone()
-	c.Headers = store.HeadersFromBlock(block)
+	c.Headers, err = c.Headers.Pack()
 	return c, err
 }
