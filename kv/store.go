@@ -77,7 +77,7 @@ func openTable(dir, name string, c config) (base.Table, error) {
 	}
 	return migration.Open(migration.Config{
 		Dir: filepath.Join(dir, "rocksdb", name), Store: name, Formats: formats,
-		ChangelogTopic: c.topic, Partition: c.partition,
+		ChangelogTopic: c.topic, Partition: c.partition, TaskDir: dir,
 		ExactlyOnce: c.exactlyOnce, Budget: c.budget,
 	})
 }

@@ -80,5 +80,5 @@ func unwanted(name string, target Format) error {
 				store.ErrIncompatible, f.Layout, target.Layout, f.Layout)
 		}
 	}
-	return fmt.Errorf("%w: unknown column family %q; it belongs to a store of another kind", store.ErrIncompatible, name)
+	return fmt.Errorf("%w: it holds the column family %q of a store of another kind; open it as that, or delete the local state and restore it from the changelog", store.ErrIncompatible, name)
 }

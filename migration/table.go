@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/forebay-streams/forebay/internal/base"
+	"github.com/forebay-streams/forebay/internal/failpoint"
 	"github.com/forebay-streams/forebay/internal/rocks"
 	"github.com/forebay-streams/forebay/store"
 )
@@ -37,6 +38,9 @@ type Config struct {
 	// ChangelogTopic and Partition name the changelog offset.
 	ChangelogTopic string
 	Partition      int32
+	// TaskDir holds the files that Kafka Streams before 4.3 kept beside its stores; empty:
+	// none are looked for.
+	TaskDir string
 	// ExactlyOnce refuses a directory that may hold uncommitted rows of Kafka Streams.
 	ExactlyOnce bool
 	// Budget shares a block cache among databases; nil: one of its own.
@@ -53,6 +57,10 @@ type Table struct {
 	mu         sync.Mutex // guards checkpoint
 	checkpoint base.Checkpoint
 	known      bool
+
+	moves     atomic.Int64 // batches that moved keys from the legacy family
+	drainFrom []byte       // behind the last drained key; the owner's
+	counters  counters
 }
 
 var _ base.Table = (*Table)(nil)
@@ -127,13 +135,28 @@ func (t *Table) open() (err error) {
 	if err := t.load(s); err != nil {
 		return err
 	}
+	if err := t.adoptFiles(s); err != nil {
+		return err
+	}
 	t.state.Store(s)
 	return nil
 }
 
 // refuseTwoSources fails when plain and timestamped rows lie side by side.
 func refuseTwoSources(dir string, listed []string, legacy []Format) error {
-	logs, err := os.MkdirTemp("", "forebay-open-")
+	return readOnly(dir, listed, func(db *rocks.DB) error {
+		full, err := hasData(db, db.Family(legacy[0].Family))
+		if err != nil || !full {
+			return err
+		}
+		return fmt.Errorf("%w: it holds plain and timestamped rows, and only one older format can be upgraded; open it once as a timestamped store and let it migrate, or delete the local state and restore it from the changelog",
+			store.ErrIncompatible)
+	})
+}
+
+// readOnly looks into a database without changing a file of its directory.
+func readOnly(dir string, listed []string, look func(*rocks.DB) error) error {
+	logs, err := os.MkdirTemp("", "forebay-")
 	if err != nil {
 		return err
 	}
@@ -143,12 +166,7 @@ func refuseTwoSources(dir string, listed []string, legacy []Format) error {
 		return err
 	}
 	defer db.Close()
-	full, err := hasData(db, db.Family(legacy[0].Family))
-	if err != nil || !full {
-		return err
-	}
-	return fmt.Errorf("%w: it holds plain and timestamped rows, and only one older format can be upgraded; open it once as a timestamped store and let it migrate, or delete the local state and restore it from the changelog",
-		store.ErrIncompatible)
+	return look(db)
 }
 
 func hasData(db *rocks.DB, f *rocks.Family) (bool, error) {
@@ -229,11 +247,20 @@ func (s *source) get(g getter, key []byte, scratch *[]byte) (store.Row, bool, er
 // Get reads a row; the result borrows scratch.
 func (t *Table) Get(key []byte, scratch *[]byte) (store.Row, bool, error) {
 	s := t.state.Load()
-	row, ok, err := s.get(s.db, key, scratch)
+	moves := t.moves.Load()
+	row, ok, err := s.rows.get(s.db, key, scratch)
 	if ok || err != nil || s.legacy == nil {
 		return row, ok, err
 	}
-	// A commit may have moved the key between the two look-ups of a foreign reader.
+	t.counters.legacyLookups.Add(1)
+	if row, ok, err = s.legacy.get(s.db, key, scratch); ok || err != nil {
+		t.counters.legacyReads.Add(1)
+		return row, ok, err
+	}
+	if t.moves.Load() == moves {
+		return row, false, nil
+	}
+	// A commit or a drain may have moved the key between the two look-ups of a foreign reader.
 	return s.rows.get(s.db, key, scratch)
 }
 
@@ -306,10 +333,20 @@ func (t *Table) Commit(changes []store.Change, c base.Checkpoint) error {
 	s := t.state.Load()
 	batch := s.db.NewBatch()
 	defer batch.Close()
+	moved := int64(0)
 	for i := range changes {
 		key, row := changes[i].Key, &changes[i].Row
 		if s.legacy != nil {
-			batch.Delete(s.legacy.family, key)
+			// Asked first: a blind delete for every new key would fill the legacy family with
+			// tombstones. Only the owner writes, so the answer holds.
+			old, err := s.db.Has(s.legacy.family, key)
+			if err != nil {
+				return err
+			}
+			if old {
+				batch.Delete(s.legacy.family, key)
+				moved++
+			}
 		}
 		if row.Tombstone() {
 			batch.Delete(s.rows.family, key)
@@ -323,8 +360,14 @@ func (t *Table) Commit(changes []store.Change, c base.Checkpoint) error {
 		return err
 	}
 	batch.Put(s.offsets, []byte(positionKey), c.Position.Bytes())
+	failpoint.Hit("commit/batch")
 	if err := batch.Write(); err != nil {
 		return err
+	}
+	failpoint.Hit("commit/written")
+	if moved > 0 {
+		t.moves.Add(1)
+		t.counters.migrated.Add(moved)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/forebay-streams/forebay/internal/base"
+	"github.com/forebay-streams/forebay/internal/failpoint"
 	"github.com/forebay-streams/forebay/store"
 )
 
@@ -323,6 +324,7 @@ func (o *Overlay) Commit(ctx context.Context) error {
 			return nil
 		}
 	}
+	failpoint.Hit("commit/acknowledged")
 	list := o.uncommitted()
 	o.changes = o.changes[:0]
 	for _, e := range list {

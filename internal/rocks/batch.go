@@ -31,7 +31,7 @@ type Batch struct {
 
 // NewBatch opens a batch.
 func (d *DB) NewBatch() *Batch {
-	b := &Batch{db: d, batch: grocksdb.NewWriteBatch(), ops: make([]byte, 0, packBytes+4096)}
+	b := &Batch{db: d, batch: grocksdb.NewWriteBatch()}
 	b.c = (*C.rocksdb_writebatch_t)(handle(b.batch))
 	live.Add(1)
 	return b

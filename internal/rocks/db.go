@@ -37,10 +37,11 @@ const (
 
 // Family is an open column family of a [DB].
 type Family struct {
-	Name   string
-	index  int
-	handle *grocksdb.ColumnFamilyHandle
-	c      *C.rocksdb_column_family_handle_t
+	Name    string
+	index   int
+	dropped bool // cannot be flushed any more
+	handle  *grocksdb.ColumnFamilyHandle
+	c       *C.rocksdb_column_family_handle_t
 }
 
 // DB is an open database. Reads may come from any goroutine. Close waits for reads
@@ -171,14 +172,15 @@ func (d *DB) addFamily(name string, h *grocksdb.ColumnFamilyHandle) {
 // Family returns an open family, nil when there is none of that name.
 func (d *DB) Family(name string) *Family {
 	for _, f := range d.families {
-		if f.Name == name {
+		if f.Name == name && !f.dropped {
 			return f
 		}
 	}
 	return nil
 }
 
-// Drop removes a family and its rows for good.
+// Drop removes a family and its rows for good, at once and durably. Readers that still
+// have the family go on: its handle lives until Close.
 func (d *DB) Drop(f *Family) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -188,6 +190,7 @@ func (d *DB) Drop(f *Family) error {
 	if err := d.db.DropColumnFamily(f.handle); err != nil {
 		return fmt.Errorf("drop column family %s: %w", f.Name, err)
 	}
+	f.dropped = true
 	return nil
 }
 
@@ -211,6 +214,19 @@ func (d *DB) Get(f *Family, key []byte, scratch *[]byte) ([]byte, bool, error) {
 	}
 	defer d.leave()
 	return d.get(d.read, f, key, scratch)
+}
+
+// Has tells whether a family has a key.
+func (d *DB) Has(f *Family, key []byte) (bool, error) {
+	if err := d.enter(); err != nil {
+		return false, err
+	}
+	defer d.leave()
+	r := C.fb_get(d.c, d.read, f.c, bytesPtr(key), C.size_t(len(key)), nil, 0)
+	if r.err != nil {
+		return false, takeError(r.err)
+	}
+	return r.found != 0, nil
 }
 
 // minScratch holds most rows, so that a first Get need not ask twice.
@@ -241,9 +257,11 @@ func (d *DB) Flush() error {
 		return err
 	}
 	defer d.leave()
-	handles := make([]*grocksdb.ColumnFamilyHandle, len(d.families))
-	for i, f := range d.families {
-		handles[i] = f.handle
+	var handles []*grocksdb.ColumnFamilyHandle
+	for _, f := range d.families {
+		if !f.dropped {
+			handles = append(handles, f.handle)
+		}
 	}
 	return d.db.FlushCFs(handles, d.options.flush)
 }

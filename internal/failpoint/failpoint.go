@@ -1,0 +1,25 @@
+//go:build failpoints
+
+// Package failpoint marks the places at which crash tests end the process. Without the
+// build tag failpoints a mark is an empty function that the compiler removes.
+package failpoint
+
+import "sync/atomic"
+
+var hook atomic.Pointer[func(name string)]
+
+// Set installs what happens at a mark; nil: nothing.
+func Set(f func(name string)) {
+	if f == nil {
+		hook.Store(nil)
+		return
+	}
+	hook.Store(&f)
+}
+
+// Hit is a mark.
+func Hit(name string) {
+	if f := hook.Load(); f != nil {
+		(*f)(name)
+	}
+}

@@ -1,0 +1,82 @@
+package migration
+
+import (
+	"encoding/binary"
+	"fmt"
+	"path/filepath"
+
+	"github.com/forebay-streams/forebay/internal/checkpointfile"
+	"github.com/forebay-streams/forebay/internal/rocks"
+	"github.com/forebay-streams/forebay/store"
+)
+
+// adoptFiles takes over what Kafka Streams before 4.3 kept in files of the task: the
+// changelog offset, whose entry it then removes, and the position, whose file stays.
+func (t *Table) adoptFiles(s *state) error {
+	if t.config.TaskDir == "" {
+		return nil
+	}
+	positions, err := checkpointfile.Read(positionFile(t.config.TaskDir, t.config.Store))
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(t.config.TaskDir, checkpointfile.Name)
+	offsets, err := checkpointfile.Read(path)
+	if err != nil {
+		return fmt.Errorf("%w; delete the file and the store's directory, and restore from the changelog", err)
+	}
+	t.mu.Lock()
+	for _, e := range positions {
+		t.checkpoint.Position.Advance(e.Topic, e.Partition, e.Offset)
+	}
+	t.mu.Unlock()
+	for _, e := range offsets {
+		if e.Topic != t.config.ChangelogTopic || e.Partition != t.config.Partition || e.Offset == store.UnknownOffset {
+			continue
+		}
+		if err := adoptOffset(s, t.offsetKey(), e.Offset); err != nil {
+			return err
+		}
+		t.mu.Lock()
+		t.checkpoint.Offset, t.known = e.Offset, true
+		t.mu.Unlock()
+		return checkpointfile.Remove(path, e.Topic, e.Partition)
+	}
+	return nil
+}
+
+// adoptOffset makes the offset durable, after which the file may forget it.
+func adoptOffset(s *state, key string, offset int64) error {
+	batch := s.db.NewBatch()
+	defer batch.Close()
+	batch.Put(s.offsets, []byte(key), binary.BigEndian.AppendUint64(nil, uint64(offset)))
+	if err := batch.Write(); err != nil {
+		return err
+	}
+	return s.db.Flush()
+}
+
+func positionFile(taskDir, storeName string) string {
+	return filepath.Join(taskDir, storeName+".position")
+}
+
+// writeFiles writes what Kafka Streams before 4.3 reads: offsets and position as files.
+func writeFiles(db *rocks.DB, taskDir, storeName string) error {
+	offsets, position, _, err := readOffsets(db, storeName)
+	if err != nil {
+		return err
+	}
+	for _, e := range offsets {
+		if err := checkpointfile.Set(filepath.Join(taskDir, checkpointfile.Name), e); err != nil {
+			return err
+		}
+	}
+	var entries []checkpointfile.Entry
+	for _, topic := range position.Topics() {
+		for _, partition := range position.Partitions(topic) {
+			offset, _ := position.Offset(topic, partition)
+			entries = append(entries, checkpointfile.Entry{Topic: topic, Partition: partition, Offset: offset})
+		}
+	}
+	return checkpointfile.Write(positionFile(taskDir, storeName), entries)
+}
