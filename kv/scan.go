@@ -2,9 +2,9 @@ package kv
 
 import (
 	"iter"
-	"sync/atomic"
 
 	"github.com/forebay-streams/forebay/internal/base"
+	"github.com/forebay-streams/forebay/internal/family"
 	"github.com/forebay-streams/forebay/store"
 )
 
@@ -24,39 +24,63 @@ func To[K any](key K) Bound[K] { return Bound[K]{key, false} }
 // without a bound is open; a range whose bounds are inverted is empty. The scan sees
 // the rows as they are when its loop begins; see package store for its rules.
 func (s *Store[K, V]) Range(bounds ...Bound[K]) iter.Seq2[Row[K, V], error] {
-	return s.source().scan(func(sc *scratch) (base.Span, error) { return s.span(sc, s.record.Headers, bounds, false) })
+	return s.scan(bounds, false)
 }
 
 // ReverseRange is Range in descending order.
 func (s *Store[K, V]) ReverseRange(bounds ...Bound[K]) iter.Seq2[Row[K, V], error] {
-	return s.source().scan(func(sc *scratch) (base.Span, error) { return s.span(sc, s.record.Headers, bounds, true) })
+	return s.scan(bounds, true)
 }
 
 // All scans every row in ascending order.
-func (s *Store[K, V]) All() iter.Seq2[Row[K, V], error] { return s.Range() }
+func (s *Store[K, V]) All() iter.Seq2[Row[K, V], error] { return s.scan(nil, false) }
 
 // ReverseAll scans every row in descending order.
-func (s *Store[K, V]) ReverseAll() iter.Seq2[Row[K, V], error] { return s.ReverseRange() }
+func (s *Store[K, V]) ReverseAll() iter.Seq2[Row[K, V], error] { return s.scan(nil, true) }
 
 // Prefix scans the rows whose serialized key starts with prefix, in ascending order.
 func (s *Store[K, V]) Prefix(prefix []byte) iter.Seq2[Row[K, V], error] {
-	return s.source().scan(prefixSpan(prefix))
+	return s.prefix(s.core.Overlay, prefix)
 }
 
-func (s *Store[K, V]) source() source[K, V] {
-	return source[K, V]{name: s.name, codec: &s.codec, reader: s.overlay, open: &s.open, closed: &s.closed}
+func (s *Store[K, V]) scan(bounds []Bound[K], reverse bool) iter.Seq2[Row[K, V], error] {
+	// Called when the loop begins, so that it sees the record of then.
+	headers := func() store.Headers { return s.core.Record.Headers }
+	return s.between(s.core.Overlay, headers, bounds, reverse)
 }
 
-func prefixSpan(prefix []byte) func(*scratch) (base.Span, error) {
-	return func(*scratch) (base.Span, error) { return base.Prefix(prefix), nil }
+// between is a range over the overlay or a view of it.
+func (s *Store[K, V]) between(from family.Reader, headers func() store.Headers, bounds []Bound[K], reverse bool) iter.Seq2[Row[K, V], error] {
+	return family.Scan(s.core, func(sc *family.Scratch) (base.Cursor, error) {
+		span, err := s.span(sc, headers(), bounds)
+		span.Reverse = reverse
+		if err != nil {
+			return nil, err
+		}
+		return from.Scan(span), nil
+	}, s.decode)
+}
+
+func (s *Store[K, V]) prefix(from family.Reader, prefix []byte) iter.Seq2[Row[K, V], error] {
+	return family.Scan(s.core, func(*family.Scratch) (base.Cursor, error) {
+		return from.Scan(base.Prefix(prefix)), nil
+	}, s.decode)
+}
+
+func (s *Store[K, V]) decode(sc *family.Scratch, key []byte, row store.Row) (Row[K, V], error) {
+	v, err := s.codec.DecodeValue(sc, row)
+	if err != nil {
+		return Row[K, V]{}, err
+	}
+	k, err := s.codec.DecodeKey(sc, key, row.Headers)
+	return Row[K, V]{k, v}, err
 }
 
 // span serializes bounds; of two for the same end the last counts.
-func (c *codec[K, V]) span(s *scratch, headers store.Headers, bounds []Bound[K], reverse bool) (base.Span, error) {
-	span := base.Span{Reverse: reverse}
+func (s *Store[K, V]) span(sc *family.Scratch, headers store.Headers, bounds []Bound[K]) (span base.Span, err error) {
 	for _, b := range bounds {
-		s.key = nil // both bounds are in use at the same time
-		k, err := c.lookupKey(s, headers, b.key)
+		sc.Key = nil // both bounds are in use at the same time
+		k, err := s.codec.LookupKey(sc, headers, b.key)
 		if err != nil {
 			return span, err
 		}
@@ -67,48 +91,4 @@ func (c *codec[K, V]) span(s *scratch, headers store.Headers, bounds []Bound[K],
 		}
 	}
 	return span, nil
-}
-
-// source is what a scan reads from and reports to.
-type source[K, V any] struct {
-	name   string
-	codec  *codec[K, V]
-	reader reader
-	open   *atomic.Int64
-	closed *atomic.Bool
-}
-
-func (s source[K, V]) scan(span func(*scratch) (base.Span, error)) iter.Seq2[Row[K, V], error] {
-	fail := func(err error) error { return &store.Error{Store: s.name, Op: "scan", Err: err} }
-	return func(yield func(Row[K, V], error) bool) {
-		if s.closed.Load() {
-			yield(Row[K, V]{}, fail(store.ErrClosed))
-			return
-		}
-		var sc scratch
-		sp, err := span(&sc)
-		if err != nil {
-			yield(Row[K, V]{}, fail(err))
-			return
-		}
-		s.open.Add(1)
-		cursor := s.reader.Scan(sp)
-		defer func() {
-			cursor.Close()
-			s.open.Add(-1)
-		}()
-		for cursor.Next() {
-			row, err := s.codec.decode(&sc, cursor.Key(), cursor.Row())
-			if err != nil {
-				yield(Row[K, V]{}, fail(err))
-				return
-			}
-			if !yield(row, nil) {
-				return
-			}
-		}
-		if err := cursor.Err(); err != nil {
-			yield(Row[K, V]{}, fail(err))
-		}
-	}
 }

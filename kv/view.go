@@ -4,7 +4,7 @@ import (
 	"iter"
 	"sync"
 
-	"github.com/forebay-streams/forebay/internal/base"
+	"github.com/forebay-streams/forebay/internal/family"
 	"github.com/forebay-streams/forebay/internal/overlay"
 	"github.com/forebay-streams/forebay/store"
 )
@@ -20,53 +20,44 @@ type View[K, V any] struct {
 
 // View returns a view. Many goroutines may share it.
 func (s *Store[K, V]) View(isolation store.Isolation) *View[K, V] {
-	return &View[K, V]{store: s, reader: s.overlay.View(isolation == store.ReadUncommitted),
-		scratch: sync.Pool{New: func() any { return new(scratch) }}}
+	return &View[K, V]{store: s, reader: s.core.Overlay.View(isolation == store.ReadUncommitted),
+		scratch: sync.Pool{New: func() any { return new(family.Scratch) }}}
 }
+
+func noHeaders() store.Headers { return store.Headers{} }
 
 // Get returns the value of a key; ok is false when there is none.
 func (v *View[K, V]) Get(key K) (value store.Value[V], ok bool, err error) {
-	if err := v.store.check("get"); err != nil {
-		return value, false, err
-	}
-	s := v.scratch.Get().(*scratch)
-	defer v.scratch.Put(s)
-	k, err := v.store.lookupKey(s, store.Headers{}, key)
-	if err == nil {
-		value, ok, err = v.store.get(v.reader, k, s)
-	}
-	return value, ok, v.store.fail("get", err)
+	err = v.store.core.Do("get", func() error {
+		s := v.scratch.Get().(*family.Scratch)
+		defer v.scratch.Put(s)
+		k, err := v.store.codec.LookupKey(s, noHeaders(), key)
+		if err != nil {
+			return err
+		}
+		value, ok, err = v.store.codec.Get(v.reader, k, s)
+		return err
+	})
+	return value, ok, err
 }
 
 // Range scans the rows between the bounds as [Store.Range] does.
 func (v *View[K, V]) Range(bounds ...Bound[K]) iter.Seq2[Row[K, V], error] {
-	return v.scan(bounds, false)
+	return v.store.between(v.reader, noHeaders, bounds, false)
 }
 
 // ReverseRange is Range in descending order.
 func (v *View[K, V]) ReverseRange(bounds ...Bound[K]) iter.Seq2[Row[K, V], error] {
-	return v.scan(bounds, true)
+	return v.store.between(v.reader, noHeaders, bounds, true)
 }
 
 // All scans every row in ascending order.
-func (v *View[K, V]) All() iter.Seq2[Row[K, V], error] { return v.scan(nil, false) }
+func (v *View[K, V]) All() iter.Seq2[Row[K, V], error] { return v.Range() }
 
 // ReverseAll scans every row in descending order.
-func (v *View[K, V]) ReverseAll() iter.Seq2[Row[K, V], error] { return v.scan(nil, true) }
+func (v *View[K, V]) ReverseAll() iter.Seq2[Row[K, V], error] { return v.ReverseRange() }
 
 // Prefix scans the rows whose serialized key starts with prefix.
 func (v *View[K, V]) Prefix(prefix []byte) iter.Seq2[Row[K, V], error] {
-	return v.source().scan(prefixSpan(prefix))
-}
-
-func (v *View[K, V]) scan(bounds []Bound[K], reverse bool) iter.Seq2[Row[K, V], error] {
-	return v.source().scan(func(s *scratch) (base.Span, error) {
-		return v.store.span(s, store.Headers{}, bounds, reverse)
-	})
-}
-
-func (v *View[K, V]) source() source[K, V] {
-	s := v.store.source()
-	s.reader = v.reader
-	return s
+	return v.store.prefix(v.reader, prefix)
 }

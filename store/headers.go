@@ -279,8 +279,11 @@ func (h Headers) Pack() (Headers, error) {
 	if h.Empty() {
 		return Headers{}, nil
 	}
-	block, err := h.AppendBlock(nil)
-	return HeadersFromBlock(block), err
+	e, err := h.encoding()
+	if err != nil {
+		return Headers{}, err
+	}
+	return HeadersFromBlock(h.appendAs(make([]byte, 0, e.size), &e)), nil
 }
 
 // String tells the size only: printing a row must not parse its headers.

@@ -1,0 +1,62 @@
+// Package family is what all store families have in common: options, the typed codec,
+// the life cycle around overlay and table, and scans.
+package family
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/forebay-streams/forebay/store"
+)
+
+// Config holds the options that every family has.
+type Config struct {
+	Layout      store.Layout
+	Memory      bool
+	Log         store.Changelog
+	Cache       bool
+	Budget      *store.Budget // nil: nothing is shared
+	ExactlyOnce bool
+	Strict      bool // check header blocks at every read
+	Topic       string
+	Partition   int32
+}
+
+// NewConfig returns the defaults of a store in a task's directory.
+func NewConfig(dir, name string) Config {
+	c := Config{Layout: store.WithHeaders}
+	c.Topic, c.Partition = defaultChangelog(dir, name)
+	return c
+}
+
+// Check refuses what no family can open, and takes the changelog's topic over.
+func (c *Config) Check(dir, name string) error {
+	switch {
+	case name == "" || strings.ContainsAny(name, `/\`) || strings.HasPrefix(".checkpoint", name):
+		return fmt.Errorf("%w: %q is no name for a store", store.ErrConfig, name)
+	case dir == "" && !c.Memory:
+		return fmt.Errorf("%w: no directory; give the task's directory, or the option InMemory", store.ErrConfig)
+	case c.Cache && c.Budget == nil:
+		return fmt.Errorf("%w: Cache needs a budget", store.ErrConfig)
+	}
+	if c.Log != nil {
+		c.Topic, c.Partition = c.Log.Topic(), c.Log.Partition()
+	}
+	return nil
+}
+
+// defaultChangelog derives topic and partition from the task's directory.
+func defaultChangelog(dir, name string) (topic string, partition int32) {
+	app := filepath.Base(filepath.Dir(dir))
+	if app == "." || app == string(filepath.Separator) {
+		return name + "-changelog", 0
+	}
+	if _, p, ok := strings.Cut(filepath.Base(dir), "_"); ok {
+		if n, err := strconv.ParseInt(p, 10, 32); err == nil && n >= 0 {
+			partition = int32(n)
+		}
+	}
+	return app + "-" + name + "-changelog", partition
+}

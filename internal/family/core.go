@@ -1,0 +1,61 @@
+package family
+
+import (
+	"sync/atomic"
+
+	"github.com/forebay-streams/forebay/internal/base"
+	"github.com/forebay-streams/forebay/internal/overlay"
+	"github.com/forebay-streams/forebay/store"
+)
+
+// Core is what the operations of a store work on.
+type Core struct {
+	Name    string
+	Config  Config
+	Table   base.Table
+	Overlay *overlay.Overlay
+	Record  store.Record // the input record being processed
+
+	open   atomic.Int64 // scans
+	closed atomic.Bool
+}
+
+// NewCore puts an overlay in front of a table, which the core then owns.
+func NewCore(name string, c Config, table base.Table) *Core {
+	budget := c.Budget
+	if budget == nil {
+		budget = store.NewBudget(0)
+	}
+	return &Core{
+		Name: name, Config: c, Table: table,
+		Record:  store.Record{Partition: -1, Offset: -1, Timestamp: store.NoTimestamp},
+		Overlay: overlay.New(table, overlay.Config{Layout: c.Layout, Log: c.Log, Cache: c.Cache, Budget: budget, InMemory: c.Memory}),
+	}
+}
+
+// Shell is the core's public side.
+func (c *Core) Shell() Shell { return Shell{c} }
+
+// Do runs an operation unless the store is closed, and names both in its error.
+func (c *Core) Do(op string, do func() error) error {
+	if err := c.Check(op); err != nil {
+		return err
+	}
+	return c.Fail(op, do())
+}
+
+// Check fails when the store is closed.
+func (c *Core) Check(op string) error {
+	if c.closed.Load() {
+		return &store.Error{Store: c.Name, Op: op, Err: store.ErrClosed}
+	}
+	return nil
+}
+
+// Fail names store and operation in an error.
+func (c *Core) Fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &store.Error{Store: c.Name, Op: op, Err: err}
+}

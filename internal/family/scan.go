@@ -1,0 +1,50 @@
+package family
+
+import (
+	"iter"
+
+	"github.com/forebay-streams/forebay/internal/base"
+	"github.com/forebay-streams/forebay/store"
+)
+
+// Reader is the overlay or a view of it.
+type Reader interface {
+	Get(key []byte, scratch *[]byte) (store.Row, bool, error)
+	Scan(base.Span) base.Cursor
+}
+
+// Scan is a sequence of typed rows. open is called when the loop begins; the cursor is
+// closed however the loop is left.
+func Scan[R any](c *Core, open func(*Scratch) (base.Cursor, error), decode func(s *Scratch, key []byte, row store.Row) (R, error)) iter.Seq2[R, error] {
+	return func(yield func(R, error) bool) {
+		var none R
+		if err := c.Check("scan"); err != nil {
+			yield(none, err)
+			return
+		}
+		var s Scratch
+		cursor, err := open(&s)
+		if err != nil {
+			yield(none, c.Fail("scan", err))
+			return
+		}
+		c.open.Add(1)
+		defer func() {
+			cursor.Close()
+			c.open.Add(-1)
+		}()
+		for cursor.Next() {
+			row, err := decode(&s, cursor.Key(), cursor.Row())
+			if err != nil {
+				yield(none, c.Fail("scan", err))
+				return
+			}
+			if !yield(row, nil) {
+				return
+			}
+		}
+		if err := cursor.Err(); err != nil {
+			yield(none, c.Fail("scan", err))
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package family
+
+import (
+	"context"
+
+	"github.com/forebay-streams/forebay/migration"
+	"github.com/forebay-streams/forebay/store"
+)
+
+// Shell is the life of a store around its core. The public stores embed it, so its
+// methods are theirs. Unless said otherwise they are for the owner.
+type Shell struct{ core *Core }
+
+// Name is the store's name.
+func (s Shell) Name() string { return s.core.Name }
+
+// SetRecord sets the input record being processed, once per record. The store takes
+// from it the timestamp and headers of tombstones, what serializers see in look-ups, and
+// its position in the input.
+func (s Shell) SetRecord(r store.Record) { s.core.Record = r }
+
+// Position is how far the store has come in its input, as of the last commit. It may be
+// called from any goroutine.
+func (s Shell) Position() store.Position {
+	c, _ := s.core.Table.Checkpoint()
+	return c.Position
+}
+
+// ApproximateCount estimates the number of committed rows.
+func (s Shell) ApproximateCount() (int64, error) {
+	if err := s.core.Check("count"); err != nil {
+		return 0, err
+	}
+	n, err := s.core.Table.ApproximateCount()
+	return n, s.core.Fail("count", err)
+}
+
+// NeedsCommit tells whether the stores of the budget hold so many uncommitted bytes that
+// the next commit should not wait.
+func (s Shell) NeedsCommit() bool { return s.core.Overlay.NeedsCommit() }
+
+// Flush logs what the cache holds back, and returns once the changelog has acknowledged
+// everything. An app that commits in transactions flushes its stores, ends the
+// transaction, and then commits the stores.
+func (s Shell) Flush(ctx context.Context) error {
+	return s.core.Do("flush", func() error { return s.core.Overlay.Flush(ctx) })
+}
+
+// Commit flushes, and writes everything since the last commit in one atomic step, with
+// the last acknowledged changelog offset and the position. After an error nothing is
+// written: commit again, or abort. A commit survives a crash of the process only once
+// RocksDB has written it to disk, at Close at the latest; the changelog has the rest.
+func (s Shell) Commit(ctx context.Context) error {
+	return s.core.Do("commit", func() error { return s.core.Overlay.Commit(ctx) })
+}
+
+// Abort drops everything since the last commit. It does not take back what was logged.
+func (s Shell) Abort() { s.core.Overlay.Abort() }
+
+// Close drops what is not committed and frees the store; what was committed reaches the
+// disk. Views and scans end with [store.ErrClosed]. Closing again does nothing.
+func (s Shell) Close() error {
+	if s.core.closed.Swap(true) {
+		return nil
+	}
+	s.core.Overlay.Clear()
+	return s.core.Fail("close", s.core.Table.Close())
+}
+
+// OpenScans is the number of scans that were begun and not ended. A loop ends its scan
+// however it is left; a sequence pulled by hand must be stopped. It may be called from
+// any goroutine.
+func (s Shell) OpenScans() int64 { return s.core.open.Load() }
+
+var _ store.RestoreTarget = Shell{}
+
+// ChangelogPartition names the changelog that the store is restored from.
+func (s Shell) ChangelogPartition() (topic string, partition int32) {
+	return s.core.Config.Topic, s.core.Config.Partition
+}
+
+// RestoredOffset is the offset of the last changelog record that the store holds; ok is
+// false when it is not known.
+func (s Shell) RestoredOffset() (offset int64, ok bool) {
+	c, ok := s.core.Table.Checkpoint()
+	return c.Offset, ok
+}
+
+// RestoreBatch applies changes of the changelog in one atomic write, past cache and
+// changelog. No user code runs. There must be no uncommitted rows.
+func (s Shell) RestoreBatch(changes []store.Change, offset int64) error {
+	return s.core.Do("restore", func() error { return s.core.Overlay.Restore(changes, offset) })
+}
+
+// Wipe empties the store, uncommitted rows included, and forgets its offset. Views go on
+// with the empty store.
+func (s Shell) Wipe() error {
+	return s.core.Do("wipe", func() error {
+		s.core.Overlay.Clear()
+		return s.core.Table.Wipe()
+	})
+}
+
+var _ migration.Drainable = Shell{}
+
+// drainable is a table that can hold rows of an older format.
+type drainable interface {
+	DrainSlice(rows int) (moved int, done bool, err error)
+	Stats() (migration.Stats, error)
+}
+
+// DrainSlice moves up to rows rows of an older format to the store's own; done means that
+// none is left. [migration.Drain] calls it, for the store's owner and between commits.
+// Nothing is logged: the changelog has the rows already.
+func (s Shell) DrainSlice(rows int) (moved int, done bool, err error) {
+	table, ok := s.core.Table.(drainable)
+	if !ok {
+		return 0, true, s.core.Check("drain")
+	}
+	err = s.core.Do("drain", func() error {
+		moved, done, err = table.DrainSlice(rows)
+		return err
+	})
+	return moved, done, err
+}
+
+// Migration says how many rows of an older format are left, and how often they were
+// read or moved. It may be called from any goroutine.
+func (s Shell) Migration() (stats migration.Stats, err error) {
+	table, ok := s.core.Table.(drainable)
+	if !ok {
+		return stats, s.core.Check("migration")
+	}
+	err = s.core.Do("migration", func() error {
+		stats, err = table.Stats()
+		return err
+	})
+	return stats, err
+}
