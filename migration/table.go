@@ -58,7 +58,7 @@ type Table struct {
 	checkpoint base.Checkpoint
 	known      bool
 
-	moves     atomic.Int64 // batches that moved keys from the legacy family
+	moves     atomic.Int64 // counts begins and ends of moves from the legacy family: odd while one is under way
 	drainFrom []byte       // behind the last drained key; the owner's
 	counters  counters
 }
@@ -257,7 +257,7 @@ func (t *Table) Get(key []byte, scratch *[]byte) (store.Row, bool, error) {
 		t.counters.legacyReads.Add(1)
 		return row, ok, err
 	}
-	if t.moves.Load() == moves {
+	if moves%2 == 0 && t.moves.Load() == moves {
 		return row, false, nil
 	}
 	// A commit or a drain may have moved the key between the two look-ups of a foreign reader.
@@ -279,12 +279,8 @@ func (t *Table) Scan(span base.Span) base.Cursor {
 		return s.rows.cursor(s.db, span)
 	}
 	// Two scans opened one after the other could miss a key that moves in between.
-	snapshot, err := s.db.Snapshot()
-	if err != nil {
-		return base.Failed(err)
-	}
-	defer snapshot.Close()
-	return s.scan(snapshot, span)
+	rows, legacy := s.db.ScanPair(s.rows.family, s.legacy.family, span)
+	return base.Merge(&cursor{source: &s.rows, scan: rows}, &cursor{source: s.legacy, scan: legacy}, span.Reverse)
 }
 
 func (s *state) scan(g getter, span base.Span) base.Cursor {
@@ -361,12 +357,15 @@ func (t *Table) Commit(changes []store.Change, c base.Checkpoint) error {
 	}
 	batch.Put(s.offsets, []byte(positionKey), c.Position.Bytes())
 	failpoint.Hit("commit/batch")
+	if moved > 0 {
+		t.moves.Add(1)
+		defer t.moves.Add(1)
+	}
 	if err := batch.Write(); err != nil {
 		return err
 	}
 	failpoint.Hit("commit/written")
 	if moved > 0 {
-		t.moves.Add(1)
 		t.counters.migrated.Add(moved)
 	}
 	t.mu.Lock()

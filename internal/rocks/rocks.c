@@ -14,12 +14,18 @@ fb_get_result fb_get(rocksdb_t* db, const rocksdb_readoptions_t* ro,
   return r;
 }
 
-// RocksDB keeps pointers to the bounds, so they live as long as the scan.
-struct fb_scan {
+// RocksDB keeps pointers to the bounds, so they live as long as the scans that share them.
+typedef struct {
+  int users;
   rocksdb_readoptions_t* ro;
-  rocksdb_iterator_t* it;
   char* lower;
+  size_t llen;
   char* upper;
+} range;
+
+struct fb_scan {
+  range* range;
+  rocksdb_iterator_t* it;
   int reverse;
 };
 
@@ -29,31 +35,68 @@ static char* copy(const char* p, size_t n) {
   return c;
 }
 
+static range* range_open(const char* lower, size_t llen, const char* upper,
+                         size_t ulen) {
+  range* r = calloc(1, sizeof *r);
+  r->ro = rocksdb_readoptions_create();
+  if (lower) {
+    r->lower = copy(lower, llen);
+    r->llen = llen;
+    rocksdb_readoptions_set_iterate_lower_bound(r->ro, r->lower, llen);
+  }
+  if (upper) {
+    r->upper = copy(upper, ulen);
+    rocksdb_readoptions_set_iterate_upper_bound(r->ro, r->upper, ulen);
+  }
+  return r;
+}
+
+static void range_close(range* r) {
+  rocksdb_readoptions_destroy(r->ro);
+  free(r->lower);
+  free(r->upper);
+  free(r);
+}
+
+static fb_scan* scan_of(range* r, rocksdb_iterator_t* it, int reverse) {
+  fb_scan* s = calloc(1, sizeof *s);
+  s->range = r;
+  s->it = it;
+  s->reverse = reverse;
+  r->users++;
+  if (reverse) {
+    rocksdb_iter_seek_to_last(it);
+  } else if (r->lower) {
+    rocksdb_iter_seek(it, r->lower, r->llen);
+  } else {
+    rocksdb_iter_seek_to_first(it);
+  }
+  return s;
+}
+
 fb_scan* fb_scan_open(rocksdb_t* db, rocksdb_column_family_handle_t* cf,
                       const rocksdb_snapshot_t* snapshot, const char* lower,
                       size_t llen, const char* upper, size_t ulen,
                       int reverse) {
-  fb_scan* s = calloc(1, sizeof *s);
-  s->reverse = reverse;
-  s->ro = rocksdb_readoptions_create();
-  if (snapshot) rocksdb_readoptions_set_snapshot(s->ro, snapshot);
-  if (lower) {
-    s->lower = copy(lower, llen);
-    rocksdb_readoptions_set_iterate_lower_bound(s->ro, s->lower, llen);
+  range* r = range_open(lower, llen, upper, ulen);
+  if (snapshot) rocksdb_readoptions_set_snapshot(r->ro, snapshot);
+  return scan_of(r, rocksdb_create_iterator_cf(db, r->ro, cf), reverse);
+}
+
+void fb_scan_open_pair(rocksdb_t* db, rocksdb_column_family_handle_t* first,
+                       rocksdb_column_family_handle_t* second,
+                       const char* lower, size_t llen, const char* upper,
+                       size_t ulen, int reverse, fb_scan** scans, char** err) {
+  range* r = range_open(lower, llen, upper, ulen);
+  rocksdb_column_family_handle_t* cfs[2] = {first, second};
+  rocksdb_iterator_t* its[2] = {NULL, NULL};
+  rocksdb_create_iterators(db, r->ro, cfs, its, 2, err);
+  if (*err) {
+    range_close(r);
+    return;
   }
-  if (upper) {
-    s->upper = copy(upper, ulen);
-    rocksdb_readoptions_set_iterate_upper_bound(s->ro, s->upper, ulen);
-  }
-  s->it = rocksdb_create_iterator_cf(db, s->ro, cf);
-  if (reverse) {
-    rocksdb_iter_seek_to_last(s->it);
-  } else if (lower) {
-    rocksdb_iter_seek(s->it, s->lower, llen);
-  } else {
-    rocksdb_iter_seek_to_first(s->it);
-  }
-  return s;
+  scans[0] = scan_of(r, its[0], reverse);
+  scans[1] = scan_of(r, its[1], reverse);
 }
 
 fb_fill_result fb_scan_fill(fb_scan* s, char* buf, size_t cap, size_t max) {
@@ -90,9 +133,9 @@ fb_fill_result fb_scan_fill(fb_scan* s, char* buf, size_t cap, size_t max) {
 
 void fb_scan_close(fb_scan* s) {
   rocksdb_iter_destroy(s->it);
-  rocksdb_readoptions_destroy(s->ro);
-  free(s->lower);
-  free(s->upper);
+  if (__atomic_sub_fetch(&s->range->users, 1, __ATOMIC_ACQ_REL) == 0) {
+    range_close(s->range);
+  }
   free(s);
 }
 

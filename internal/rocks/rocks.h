@@ -26,6 +26,13 @@ fb_scan* fb_scan_open(rocksdb_t* db, rocksdb_column_family_handle_t* cf,
                       const rocksdb_snapshot_t* snapshot, const char* lower,
                       size_t llen, const char* upper, size_t ulen, int reverse);
 
+// Opens scans of the same range over two families as they are at one moment, without a
+// snapshot: releasing one makes RocksDB rewrite settled files.
+void fb_scan_open_pair(rocksdb_t* db, rocksdb_column_family_handle_t* first,
+                       rocksdb_column_family_handle_t* second,
+                       const char* lower, size_t llen, const char* upper,
+                       size_t ulen, int reverse, fb_scan** scans, char** err);
+
 // What a fill left in the buffer. need is the size of a first row that did not fit.
 typedef struct {
   size_t rows, used, need;

@@ -53,18 +53,42 @@ func (d *DB) Scan(f *Family, span base.Span) *Scan {
 
 // scan is called within enter and leave.
 func (d *DB) scan(f *Family, snapshot *C.rocksdb_snapshot_t, span base.Span) *Scan {
-	s := &Scan{db: d, ask: firstFill}
-	lower, upper := span.From, span.Upper()
-	reverse := C.int(0)
-	if span.Reverse {
-		reverse = 1
+	lower, upper, reverse := span.From, span.Upper(), reversed(span)
+	return d.opens(C.fb_scan_open(d.c, f.c, snapshot, bound(lower), C.size_t(len(lower)), bound(upper), C.size_t(len(upper)), reverse))
+}
+
+// ScanPair opens scans of the same span over two families as they are at one moment.
+func (d *DB) ScanPair(first, second *Family, span base.Span) (*Scan, *Scan) {
+	fail := func(err error) (*Scan, *Scan) { return &Scan{db: d, err: err}, &Scan{db: d, err: err} }
+	if err := d.enter(); err != nil {
+		return fail(err)
 	}
-	s.c = C.fb_scan_open(d.c, f.c, snapshot, bound(lower), C.size_t(len(lower)), bound(upper), C.size_t(len(upper)), reverse)
+	defer d.leave()
+	lower, upper, reverse := span.From, span.Upper(), reversed(span)
+	var scans [2]*C.fb_scan
+	var e *C.char
+	C.fb_scan_open_pair(d.c, first.c, second.c, bound(lower), C.size_t(len(lower)), bound(upper), C.size_t(len(upper)), reverse, &scans[0], &e)
+	if e != nil {
+		return fail(takeError(e))
+	}
+	return d.opens(scans[0]), d.opens(scans[1])
+}
+
+// opens registers a scan, for Close of the database.
+func (d *DB) opens(c *C.fb_scan) *Scan {
+	s := &Scan{db: d, c: c, ask: firstFill}
 	live.Add(1)
 	d.opened.Lock()
 	d.scans[s] = struct{}{}
 	d.opened.Unlock()
 	return s
+}
+
+func reversed(span base.Span) C.int {
+	if span.Reverse {
+		return 1
+	}
+	return 0
 }
 
 // bound makes a nil bound NULL, and an empty one not.
