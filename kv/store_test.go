@@ -208,6 +208,38 @@ func TestPutIfAbsentAndPutAll(t *testing.T) {
 	require.Nil(t, l.last(t).Value)
 }
 
+// A changelog keeps what it is given until it is acknowledged: keys must not lie in a
+// buffer that the next put uses again.
+func TestLoggedBytesNeverChange(t *testing.T) {
+	for _, options := range [][]kv.Option{{}, {kv.InMemory()}, {kv.Cache(store.NewBudget(0))}, {kv.Cache(store.NewBudget(1 << 20))}} {
+		l := &log{}
+		s := open(t, taskDir(t), append(options, kv.Changelog(l))...)
+		s.SetRecord(record(0, 5))
+		for _, k := range []string{"a", "b", "c"} {
+			require.NoError(t, s.Put(k, value(k, 1, "h", k)))
+		}
+		require.NoError(t, s.PutAll(kv.Row[string, string]{Key: "d", Value: value("d", 1, "h", "d")}, kv.Row[string, string]{Key: "e", Value: value("e", 1, "h", "e")}))
+		require.NoError(t, s.Tombstone("f"))
+		_, _, err := s.Delete("g")
+		require.NoError(t, err)
+		_, _, err = s.PutIfAbsent("h", value("h", 1, "h", "h"))
+		require.NoError(t, err)
+		for range 3 {
+			_, _, err = s.Get("zzzzzzzz")
+			require.NoError(t, err)
+		}
+		require.NoError(t, s.Commit(ctx))
+		var keys, values, headers string
+		for _, c := range l.changes {
+			keys += string(c.Key)
+			values += string(c.Value)
+			h, _ := c.Headers.Last("h")
+			headers += string(h.Value)
+		}
+		require.Equal(t, []string{"abcdefgh", "abcdeh", "abcdeh"}, []string{keys, values, headers})
+	}
+}
+
 func TestCloseDropsWhatIsNotCommitted(t *testing.T) {
 	dir := taskDir(t)
 	s := open(t, dir, kv.Changelog(&log{}))

@@ -43,12 +43,14 @@ const entryOverhead = int(unsafe.Sizeof(entry{}))
 
 func (e *entry) size() int64 { return int64(len(e.key) + e.row.Size() + entryOverhead) }
 
+func (e *entry) keyBytes() []byte { return keyBytes(e.key) }
+
 // keyBytes is the key without a copy. Strings never change, and nobody changes keys.
-func (e *entry) keyBytes() []byte {
-	if e.key == "" {
+func keyBytes(key string) []byte {
+	if key == "" {
 		return []byte{}
 	}
-	return unsafe.Slice(unsafe.StringData(e.key), len(e.key))
+	return unsafe.Slice(unsafe.StringData(key), len(key))
 }
 
 func lessEntry(a, b *entry) bool { return a.key < b.key }

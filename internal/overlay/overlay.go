@@ -3,6 +3,7 @@
 package overlay
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -25,6 +26,10 @@ type Config struct {
 	Budget *store.Budget
 	// InMemory says that the table keeps the bytes of the rows it is given.
 	InMemory bool
+	// LogKey turns a row's key into that of its changelog record, whose bytes never change
+	// afterwards if the row's do not; ok is false for a row that is not logged. Nil: the
+	// keys are the same.
+	LogKey func(key []byte) (logged []byte, ok bool)
 }
 
 // Overlay stands in front of a table. One owner writes and reads; other goroutines read
@@ -86,7 +91,7 @@ func (o *Overlay) Get(key []byte, scratch *[]byte) (store.Row, bool, error) {
 	}
 	row = row.Clone()
 	o.mu.Lock()
-	e := o.newEntry(key, row)
+	e := o.newEntry(string(key), row)
 	o.used.push(e)
 	o.addCache(e.size())
 	o.mu.Unlock()
@@ -101,14 +106,15 @@ func (o *Overlay) Put(key []byte, row store.Row, record *store.Record) error {
 	if err != nil {
 		return err
 	}
+	k := o.ownKey(key)
 	if !o.config.Cache {
-		if err := o.log(key, &row, record.Timestamp); err != nil {
+		if err := o.log(keyBytes(k), &row, record.Timestamp); err != nil {
 			return err
 		}
 	}
 	row.Headers = packed
 	o.mu.Lock()
-	o.put(key, row, record)
+	o.put(k, row, record)
 	o.mu.Unlock()
 	if !o.config.Cache {
 		return nil
@@ -120,8 +126,10 @@ func (o *Overlay) Put(key []byte, row store.Row, record *store.Record) error {
 // If logging one fails, those before it stay written.
 func (o *Overlay) PutAll(changes []store.Change, record *store.Record) error {
 	packed := make([]store.Headers, len(changes))
+	keys := make([]string, len(changes))
 	for i := range changes {
 		var err error
+		keys[i] = o.ownKey(changes[i].Key)
 		if packed[i], err = changes[i].Headers.Pack(); err != nil {
 			return err
 		}
@@ -129,7 +137,7 @@ func (o *Overlay) PutAll(changes []store.Change, record *store.Record) error {
 	var err error
 	if !o.config.Cache {
 		for i := range changes {
-			if err = o.log(changes[i].Key, &changes[i].Row, record.Timestamp); err != nil {
+			if err = o.log(keyBytes(keys[i]), &changes[i].Row, record.Timestamp); err != nil {
 				changes = changes[:i]
 				break
 			}
@@ -138,7 +146,7 @@ func (o *Overlay) PutAll(changes []store.Change, record *store.Record) error {
 	o.mu.Lock()
 	for i, c := range changes {
 		c.Headers = packed[i]
-		o.put(c.Key, c.Row, record)
+		o.put(keys[i], c.Row, record)
 	}
 	o.mu.Unlock()
 	if err != nil || !o.config.Cache {
@@ -147,9 +155,18 @@ func (o *Overlay) PutAll(changes []store.Change, record *store.Record) error {
 	return o.evict()
 }
 
-func (o *Overlay) put(key []byte, row store.Row, record *store.Record) {
+// ownKey returns a key that never changes, unlike the caller's buffer: the changelog keeps
+// it until its record is acknowledged.
+func (o *Overlay) ownKey(key []byte) string {
+	if e := o.entries[string(key)]; e != nil {
+		return e.key
+	}
+	return string(key)
+}
+
+func (o *Overlay) put(key string, row store.Row, record *store.Record) {
 	o.position.advance(record)
-	e := o.entries[string(key)]
+	e := o.entries[key]
 	if e == nil {
 		e = o.newEntry(key, row)
 	} else {
@@ -173,10 +190,10 @@ func (o *Overlay) put(key []byte, row store.Row, record *store.Record) {
 
 // newEntry takes the memory of an entry from a block: rounds without caching drop whole
 // blocks, and one allocation for each put would show.
-func (o *Overlay) newEntry(key []byte, row store.Row) *entry {
+func (o *Overlay) newEntry(key string, row store.Row) *entry {
 	if o.config.Cache {
-		e := &entry{key: string(key), row: row}
-		o.entries[e.key] = e
+		e := &entry{key: key, row: row}
+		o.entries[key] = e
 		return e
 	}
 	if len(o.spare) == 0 {
@@ -184,8 +201,8 @@ func (o *Overlay) newEntry(key []byte, row store.Row) *entry {
 	}
 	e := &o.spare[0]
 	o.spare = o.spare[1:]
-	e.key, e.row = string(key), row
-	o.entries[e.key] = e
+	e.key, e.row = key, row
+	o.entries[key] = e
 	return e
 }
 
@@ -270,6 +287,13 @@ func (o *Overlay) flushEntry(e *entry) error {
 func (o *Overlay) log(key []byte, row *store.Row, timestamp int64) error {
 	if o.config.Log == nil {
 		return nil
+	}
+	if o.config.LogKey != nil {
+		logged, ok := o.config.LogKey(key)
+		if !ok {
+			return nil
+		}
+		key = logged
 	}
 	c := store.Change{Key: key, Row: store.Row{Value: row.Value, Timestamp: timestamp}}
 	if !row.Tombstone() && o.config.Layout.HasTimestamp() && row.Timestamp >= 0 {

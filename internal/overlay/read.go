@@ -43,6 +43,51 @@ func (o *Overlay) copyRange(span base.Span) []store.Change {
 	return rows
 }
 
+// Comb is Scan over the teeth of a comb. The table must be one of segments.
+func (o *Overlay) Comb(c base.Comb) base.Cursor {
+	if o.pending == 0 {
+		return o.table.(base.Combed).Comb(c)
+	}
+	o.mu.Lock()
+	rows := o.copyComb(c)
+	o.mu.Unlock()
+	return overlaid(rows, o.table.(base.Combed).Comb(c), c.Reverse)
+}
+
+// copyComb is copyRange for a comb.
+func (o *Overlay) copyComb(c base.Comb) (rows []store.Change) {
+	o.order()
+	it := o.tree.Iter()
+	seek := func(key []byte) bool {
+		switch {
+		case !c.Reverse:
+			return it.Seek(&entry{key: string(key)})
+		case key == nil || !it.Seek(&entry{key: string(key)}):
+			return it.Last()
+		}
+		return it.Prev()
+	}
+	ok := seek(c.Start())
+	for ok {
+		e := it.Item()
+		step, at := c.Step(e.keyBytes())
+		switch {
+		case step == base.CombSeek:
+			ok = seek(at)
+			continue
+		case step == base.CombEnd:
+			return rows
+		}
+		rows = append(rows, store.Change{Key: e.keyBytes(), Row: e.row})
+		if c.Reverse {
+			ok = it.Prev()
+		} else {
+			ok = it.Next()
+		}
+	}
+	return rows
+}
+
 func overlaid(rows []store.Change, table base.Cursor, reverse bool) base.Cursor {
 	if len(rows) == 0 {
 		return table
@@ -87,4 +132,15 @@ func (v *View) Scan(span base.Span) base.Cursor {
 	// Under one lock: a commit writes the table before it empties the overlay, so a row
 	// is seen here or there.
 	return overlaid(v.overlay.copyRange(span), v.overlay.table.Scan(span), span.Reverse)
+}
+
+// Comb is Scan over the teeth of a comb.
+func (v *View) Comb(c base.Comb) base.Cursor {
+	table := v.overlay.table.(base.Combed)
+	if !v.uncommitted {
+		return table.Comb(c)
+	}
+	v.overlay.mu.Lock()
+	defer v.overlay.mu.Unlock()
+	return overlaid(v.overlay.copyComb(c), table.Comb(c), c.Reverse)
 }
