@@ -82,6 +82,29 @@ func (s *snapshot) Scan(span base.Span) base.Cursor {
 
 func (s *snapshot) Close() {}
 
+// Comb walks over a snapshot of a table whose keys begin with a prefix.
+func (t *Table) Comb(c base.Comb) base.Cursor {
+	s, err := t.Snapshot()
+	if err != nil {
+		return base.Failed(err)
+	}
+	c.From, c.To = bytes.Clone(c.From), bytes.Clone(c.To)
+	return &comb{cursor: cursor{iter: s.(*snapshot).rows.Iter()}, comb: c}
+}
+
+// DeleteBelow deletes the rows whose keys are below the given one.
+func (t *Table) DeleteBelow(key []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for {
+		first, ok := t.rows.Min()
+		if !ok || bytes.Compare(first.Key, key) >= 0 {
+			return
+		}
+		t.rows.PopMin()
+	}
+}
+
 // Checkpoint is that of the last commit of this process: memory keeps nothing else.
 func (t *Table) Checkpoint() (base.Checkpoint, bool) {
 	t.mu.RLock()
@@ -93,10 +116,18 @@ func (t *Table) Checkpoint() (base.Checkpoint, bool) {
 
 // Commit applies the changes. It keeps their bytes.
 func (t *Table) Commit(changes []store.Change, c base.Checkpoint) error {
+	return t.CommitAlso(changes, c, base.Also{})
+}
+
+// CommitAlso drops a span first. There is no place for notes.
+func (t *Table) CommitAlso(changes []store.Change, c base.Checkpoint, also base.Also) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return store.ErrClosed
+	}
+	if also.Drop != nil {
+		t.drop(*also.Drop)
 	}
 	for _, change := range changes {
 		if change.Tombstone() {
@@ -108,6 +139,19 @@ func (t *Table) Commit(changes []store.Change, c base.Checkpoint) error {
 	t.checkpoint, t.known = c, c.Logged && c.Offset != store.UnknownOffset
 	t.checkpoint.Position = c.Position.Clone()
 	return nil
+}
+
+func (t *Table) drop(span base.Span) {
+	var keys []store.Change
+	t.rows.Ascend(store.Change{Key: span.From}, func(c store.Change) bool {
+		keys = append(keys, c)
+		return span.Below(c.Key)
+	})
+	for _, c := range keys {
+		if span.Below(c.Key) {
+			t.rows.Delete(c)
+		}
+	}
 }
 
 func (t *Table) keep(r store.Row) store.Row {

@@ -110,7 +110,9 @@ func newOptions(budget *store.Budget) *options {
 	o.db.SetMaxWriteBufferNumber(maxWriteBuffers)
 	o.db.SetCompactionStyle(grocksdb.UniversalCompactionStyle)
 	o.db.SetBlockBasedTableFactory(o.dataTable)
-	o.db.SetOptimizeFiltersForHits(true)
+	// Unlike Kafka Streams, so that the last level has filters too: absent keys are cheap,
+	// and an upgrade asks two families. The file format has no part in it.
+	o.db.SetOptimizeFiltersForHits(false)
 	o.offsets.SetWriteBufferSize(offsetsWriteBuffer)
 	o.offsets.SetBlockBasedTableFactory(o.offsetsTable)
 	for _, x := range []*grocksdb.Options{o.db, o.offsets} {
