@@ -8,14 +8,15 @@ RACE_PKGS   ?= ./store/... ./internal/... ./migration/... ./kv/... ./changelog/.
 BENCH       ?= .
 BENCH_PKGS  ?= ./...
 FUZZTIME    ?= 30s
+HANDOVERS   ?= 20
 export RACE_PKGS FUZZTIME
 
 WITH_ENV := scripts/env.sh
 
-.PHONY: help deps env test run bench fuzz lint broker-start broker-stop clean distclean
+.PHONY: help deps env test run bench fuzz lint interop-deps interop-handover broker-start broker-stop clean distclean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { gsub(/[$$][$$]/, "$$", $$2); printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { gsub(/[$$][$$]/, "$$", $$2); printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 	@echo "ROCKSDB=system or ROCKSDB=/path/to/prefix uses a RocksDB of your own (see scripts/env.sh)."
 
 deps: ## fetch what the build needs (again: does nothing)
@@ -40,6 +41,12 @@ lint: deps ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l .) && { [ -z "$$unformatted" ] || { echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; } >&2; }
 	@$(WITH_ENV) go vet ./...
 	@$(WITH_ENV) go run $(STATICCHECK) ./...
+
+interop-deps: ## fetch Kafka Streams and compile its driver (again: does nothing)
+	@scripts/interop.sh > /dev/null
+
+interop-handover: deps ## hand state directories between forebay and Kafka Streams, HANDOVERS (20) times each way
+	@FOREBAY_HANDOVERS=$(HANDOVERS) scripts/test.sh -timeout 0 -run '^TestHandover$$' ./interop/replay
 
 broker-start: ## start a Kafka broker on loopback and print its address
 	@scripts/broker.sh start

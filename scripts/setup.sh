@@ -36,7 +36,7 @@ lock() {
 
 debian_package() {
   case $1 in
-    java) echo openjdk-17-jdk-headless ;;
+    java | javac) echo openjdk-17-jdk-headless ;;
     mvn) echo maven ;;
     flock) echo util-linux ;;
     *) echo "$1" ;;

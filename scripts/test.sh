@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# All tests, against a real broker that is started for them and stopped again however they end.
+# All tests, against a real broker that is started for them and stopped again however they end. With arguments only
+# these are given to go test.
 #
 #   FOREBAY_BROKER   use the broker at this address instead of starting one
 #   GOTESTFLAGS      flags for both go test runs (-count=1 if unset)
@@ -42,8 +43,13 @@ if [ -z "${FOREBAY_BROKER:-}" ]; then
   echo "Kafka broker at $FOREBAY_BROKER"
 fi
 export FOREBAY_BROKER FOREBAY_REQUIRE_BROKER=1
+run scripts/interop.sh > /dev/null
 
 read -ra flags <<< "${GOTESTFLAGS--count=1}"
+if [ $# -gt 0 ]; then
+  run scripts/env.sh go test "${flags[@]}" "$@"
+  exit 0
+fi
 echo "go test ./..."
 run scripts/env.sh go test "${flags[@]}" ./...
 
