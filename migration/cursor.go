@@ -22,10 +22,7 @@ func (c *cursor) Next() bool {
 	if c.err != nil || !c.scan.Next() {
 		return false
 	}
-	c.row, c.err = c.source.layout.DecodeBorrowed(c.scan.Value())
-	if c.err != nil {
-		c.err = store.Locate(c.err, c.source.store, c.source.family.Name, c.scan.Key())
-	}
+	c.row, c.err = c.source.decode(c.scan.Key(), c.scan.Value())
 	return c.err == nil
 }
 

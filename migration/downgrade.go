@@ -82,8 +82,13 @@ func (d *downgrade) run(to store.Layout) error {
 		return fmt.Errorf("%w: no database in %s", store.ErrConfig, d.dir)
 	}
 	for _, name := range listed {
-		if name != rocks.Offsets && layoutOf(name) == 0 {
+		if name != rocks.Offsets && formatOf(name).Layout == 0 {
 			return fmt.Errorf("%w: unknown column family %q", store.ErrIncompatible, name)
+		}
+	}
+	if slices.Contains(listed, VersionsFamily) {
+		if d.to = plainVersions; to != store.Plain {
+			return fmt.Errorf("%w: a versioned store has no %s format", store.ErrConfig, to)
 		}
 	}
 	wanted := slices.Clone(listed)
@@ -117,11 +122,10 @@ func (d *downgrade) moveDown(db *rocks.DB, f Format) error {
 		// By way of the timestamped family, so that rows of three formats never lie side by side.
 		to = timestampedRows
 	}
-	from := source{d.dir, db.Family(f.Family), f.Layout}
-	target := source{d.dir, db.Family(to.Family), to.Layout}
+	from, target := newSource(d.dir, db, f, f), newSource(d.dir, db, to, to)
 	var start []byte
 	for {
-		last, moved, err := move(db, from, target, start, d.rows, true)
+		last, moved, _, err := move(db, from, target, start, d.rows, true)
 		if err != nil {
 			return err
 		}
@@ -153,7 +157,7 @@ func (d *downgrade) moveDown(db *rocks.DB, f Format) error {
 // has: an older writer would let the row of default win no more than we do, but Kafka
 // Streams 4.3 shows both.
 func (d *downgrade) dropLegacyCopies(db *rocks.DB, to Format) error {
-	if to == plainRows {
+	if to.Family == rocks.Default {
 		return nil
 	}
 	plain, newer := db.Family(rocks.Default), db.Family(to.Family)
@@ -179,7 +183,7 @@ func (d *downgrade) dropLegacyCopies(db *rocks.DB, to Format) error {
 // refuseLoss reads all rows of formats above the target, without opening for writing.
 func (d *downgrade) refuseLoss(listed []string) error {
 	checkHeaders := !d.headers
-	checkTimestamps := !d.timestamps && d.to == plainRows
+	checkTimestamps := !d.timestamps && d.to == plainRows // versions keep theirs
 	if !checkHeaders && !checkTimestamps {
 		return nil
 	}
@@ -197,12 +201,19 @@ func (d *downgrade) refuseLoss(listed []string) error {
 }
 
 func (d *downgrade) lossOf(db *rocks.DB, f Format, headers, timestamps bool) error {
-	s := source{d.dir, db.Family(f.Family), f.Layout}
+	s := newSource(d.dir, db, f, f)
 	rows := s.cursor(db, base.Span{})
 	defer rows.Close()
 	for rows.Next() {
-		switch row := rows.Row(); {
-		case headers && !row.Headers.Empty():
+		row, has := rows.Row(), false
+		if f.Versions {
+			var err error
+			if has, err = f.check(rows.Key(), row.Value); err != nil {
+				return store.Locate(err, d.dir, f.Family, rows.Key())
+			}
+		}
+		switch {
+		case headers && (has || !row.Headers.Empty()):
 			return fmt.Errorf("%w: key %x has headers; allow it with DiscardHeaders", ErrLossy, rows.Key())
 		case timestamps && row.Timestamp != store.NoTimestamp:
 			return fmt.Errorf("%w: key %x has a timestamp; allow it with DiscardTimestamps", ErrLossy, rows.Key())

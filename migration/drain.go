@@ -7,6 +7,7 @@ import (
 	"github.com/forebay-streams/forebay/internal/base"
 	"github.com/forebay-streams/forebay/internal/failpoint"
 	"github.com/forebay-streams/forebay/internal/rocks"
+	"github.com/forebay-streams/forebay/internal/versions"
 	"github.com/forebay-streams/forebay/store"
 )
 
@@ -50,17 +51,19 @@ func (t *Table) DrainSlice(rows int) (moved int, done bool, err error) {
 	if s.legacy == nil {
 		return 0, true, nil
 	}
-	last, moved, err := move(s.db, *s.legacy, s.rows, t.drainFrom, rows, false)
+	t.moves.Add(1)
+	last, moved, end, err := move(s.db, *s.legacy, s.rows, t.drainFrom, rows, false)
+	t.moves.Add(1)
 	failpoint.Hit("drain/slice")
 	if moved > 0 {
-		t.moves.Add(1)
 		t.counters.migrated.Add(int64(moved))
 		t.drainFrom = append(last, 0)
 	}
-	if err != nil || moved == rows {
+	if err != nil || !end {
 		return moved, false, err
 	}
-	return moved, true, t.finish(s)
+	err = t.finish(s)
+	return moved, err == nil, err
 }
 
 // finish ends dual mode. Rows reach the disk before the family they came from goes: a
@@ -87,43 +90,68 @@ const moveBytes = 4 << 20
 
 // move writes up to rows rows from one family, beginning at a key, into another, and
 // deletes them in the first, in one batch. Where the other has the key, its row stays
-// unless overwrite. It returns the last key moved; fewer rows than asked for mean that
-// there are no more.
-func move(db *rocks.DB, from, to source, start []byte, rows int, overwrite bool) (last []byte, moved int, err error) {
+// unless overwrite. It returns the last key moved; end means that there are no more.
+func move(db *rocks.DB, from, to source, start []byte, rows int, overwrite bool) (last []byte, moved int, end bool, err error) {
 	batch := db.NewBatch()
 	defer batch.Close()
 	scan := db.Scan(from.family, base.Span{From: start})
 	defer scan.Close()
 	var value []byte
 	size := 0
-	for moved < rows && scan.Next() {
+	for moved < rows && size <= moveBytes {
+		if !scan.Next() {
+			end = true
+			break
+		}
 		key := scan.Key()
 		keep := false
 		if !overwrite {
 			if keep, err = db.Has(to.family, key); err != nil {
-				return nil, 0, err
+				return nil, 0, false, err
 			}
 		}
 		if !keep {
-			if value, err = from.layout.Convert(value[:0], to.layout, scan.Value()); err != nil {
-				return nil, 0, store.Locate(err, from.store, from.family.Name, key)
+			if value, err = from.convert(value[:0], to, key, scan.Value()); err != nil {
+				return nil, 0, false, err
 			}
 			batch.Put(to.family, key, value)
+			if to.index != nil && len(key) > 0 && key[0] == basePrefix {
+				// The older store may have had no index. Its rows have no headers.
+				batch.Put(to.family, to.index.Of(nil, key), nil)
+			}
 		}
 		batch.Delete(from.family, key)
 		last = append(last[:0], key...)
 		moved++
-		if size += len(key) + len(value); size > moveBytes {
-			rows = moved // the caller sees a full slice and comes again
-		}
+		size += len(key) + len(value)
 	}
 	if err := scan.Err(); err != nil {
-		return nil, 0, err
+		return nil, 0, false, err
 	}
 	if moved == 0 {
-		return nil, 0, nil
+		return nil, 0, end, nil
 	}
-	return last, moved, batch.Write()
+	if err := batch.Write(); err != nil {
+		return nil, 0, false, err
+	}
+	return last, moved, end, nil
+}
+
+// convert appends the row's bytes as the other source has them.
+func (s *source) convert(dst []byte, to source, key, value []byte) ([]byte, error) {
+	if s.index.Has(key) {
+		return dst, nil // no older index row holds anything
+	}
+	var err error
+	if s.versions {
+		dst, err = versions.Convert(dst, s.layout, to.layout, key, value)
+	} else {
+		dst, err = s.layout.Convert(dst, to.layout, value)
+	}
+	if err != nil {
+		err = store.Locate(err, s.store, s.family.Name, key)
+	}
+	return dst, err
 }
 
 // Drainable is a store whose migration can be finished, by its owner.

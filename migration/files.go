@@ -2,7 +2,10 @@ package migration
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/forebay-streams/forebay/internal/checkpointfile"
@@ -54,6 +57,18 @@ func adoptOffset(s *state, key string, offset int64) error {
 		return err
 	}
 	return s.db.Flush()
+}
+
+// forgetFiles removes what adoptFiles would take over.
+func (t *Table) forgetFiles() error {
+	if t.config.TaskDir == "" {
+		return nil
+	}
+	err := os.Remove(positionFile(t.config.TaskDir, t.config.Store))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return checkpointfile.Remove(filepath.Join(t.config.TaskDir, checkpointfile.Name), t.config.ChangelogTopic, t.config.Partition)
 }
 
 func positionFile(taskDir, storeName string) string {

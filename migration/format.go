@@ -13,18 +13,27 @@ import (
 const (
 	TimestampedFamily = "keyValueWithTimestamp"
 	HeadersFamily     = "keyValueWithTimestampAndHeaders"
+	// VersionsFamily is forebay's own: Kafka Streams 4.4 keeps no headers in versioned stores.
+	VersionsFamily = "versionedKeyValueWithHeaders"
 )
 
 // Format is a column family and the layout of its rows.
 type Format struct {
 	Family string
 	Layout store.Layout
+	Index  *Index // nil: none
+	// Versions: the rows are those of a versioned store, which hold several values in the
+	// layout. The table passes them on as they are.
+	Versions bool
 }
 
 var (
-	plainRows       = Format{rocks.Default, store.Plain}
-	timestampedRows = Format{TimestampedFamily, store.Timestamped}
-	headersRows     = Format{HeadersFamily, store.WithHeaders}
+	plainRows          = Format{Family: rocks.Default, Layout: store.Plain}
+	timestampedRows    = Format{Family: TimestampedFamily, Layout: store.Timestamped}
+	headersRows        = Format{Family: HeadersFamily, Layout: store.WithHeaders}
+	plainVersions      = Format{Family: rocks.Default, Layout: store.Plain, Versions: true}
+	headersVersions    = Format{Family: VersionsFamily, Layout: store.Aggregation, Versions: true}
+	sessionHeadersRows = Format{Family: SessionHeadersFamily, Layout: store.Aggregation}
 )
 
 // KeyValueFormats returns the formats of a key-value store or window segment of that
@@ -37,6 +46,17 @@ func KeyValueFormats(layout store.Layout) ([]Format, error) {
 		}
 	}
 	return nil, fmt.Errorf("%w: a key-value store has no %s format; it has plain, timestamped and headers", store.ErrConfig, layout)
+}
+
+// VersionedFormats returns the formats of a versioned store, as KeyValueFormats does.
+func VersionedFormats(layout store.Layout) ([]Format, error) {
+	switch layout {
+	case store.Plain:
+		return []Format{plainVersions}, nil
+	case store.WithHeaders:
+		return []Format{plainVersions, headersVersions}, nil
+	}
+	return nil, fmt.Errorf("%w: a versioned store has no %s format; it has plain and headers", store.ErrConfig, layout)
 }
 
 // plan is what the column families on disk mean for the wanted formats, before data
@@ -74,8 +94,12 @@ func newPlan(formats []Format, listed []string) (plan, error) {
 }
 
 func unwanted(name string, target Format) error {
+	if name == VersionsFamily && target == plainVersions {
+		return fmt.Errorf("%w: it was written by a versioned store with headers and cannot be opened as a plain one; open it with headers, or delete the local state and restore it from the changelog, which serves both formats",
+			store.ErrIncompatible)
+	}
 	for _, f := range []Format{timestampedRows, headersRows} {
-		if f.Family == name {
+		if f.Family == name && !target.Versions {
 			return fmt.Errorf("%w: it was written by a %s store and cannot be opened as a %s one; open it as %s, or delete the local state and restore it from the changelog, which serves every format",
 				store.ErrIncompatible, f.Layout, target.Layout, f.Layout)
 		}

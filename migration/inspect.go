@@ -6,6 +6,7 @@ import (
 
 	"github.com/forebay-streams/forebay/internal/base"
 	"github.com/forebay-streams/forebay/internal/rocks"
+	"github.com/forebay-streams/forebay/internal/versions"
 	"github.com/forebay-streams/forebay/store"
 )
 
@@ -85,7 +86,8 @@ func (in inspection) read(db *rocks.DB, listed []string, r *Report) error {
 }
 
 func (in inspection) family(db *rocks.DB, dir, name string) (FamilyReport, error) {
-	f := FamilyReport{Name: name, Exact: -1, Layout: layoutOf(name)}
+	format := formatOf(name)
+	f := FamilyReport{Name: name, Exact: -1, Layout: format.Layout}
 	family := db.Family(name)
 	n, err := db.IntProperty(family, estimateKeys)
 	if err != nil {
@@ -105,11 +107,7 @@ func (in inspection) family(db *rocks.DB, dir, name string) (FamilyReport, error
 		if !in.check || f.Layout == 0 {
 			continue
 		}
-		row, err := f.Layout.Decode(scan.Value())
-		if err == nil {
-			err = row.Headers.Err()
-		}
-		if err != nil {
+		if _, err := format.check(scan.Key(), scan.Value()); err != nil {
 			return f, store.Locate(err, dir, name, scan.Key())
 		}
 	}
@@ -117,25 +115,26 @@ func (in inspection) family(db *rocks.DB, dir, name string) (FamilyReport, error
 }
 
 // knownRows are all families that hold rows, oldest format first.
-var knownRows = []Format{plainRows, timestampedRows, headersRows}
+var knownRows = []Format{plainRows, timestampedRows, headersRows, headersVersions}
 
-func layoutOf(family string) store.Layout {
-	i := slices.IndexFunc(knownRows, func(f Format) bool { return f.Family == family })
-	if i < 0 {
-		return 0
+// formatOf is the zero format for a family that holds no rows.
+func formatOf(family string) (f Format) {
+	if i := slices.IndexFunc(knownRows, func(f Format) bool { return f.Family == family }); i >= 0 {
+		f = knownRows[i]
 	}
-	return knownRows[i].Layout
+	return f
 }
 
 // formats finds the newest family and the oldest one that has rows beside it.
 func (r *Report) formats(db *rocks.DB) error {
+	var older *rocks.Family
 	for _, f := range knownRows {
 		family := db.Family(f.Family)
 		if family == nil {
 			continue
 		}
-		if r.Format != 0 && r.Legacy == 0 {
-			full, err := hasData(db, db.Family(familyOf(r.Format)))
+		if older != nil && r.Legacy == 0 {
+			full, err := hasData(db, older)
 			if err != nil {
 				return err
 			}
@@ -143,12 +142,19 @@ func (r *Report) formats(db *rocks.DB) error {
 				r.Legacy = r.Format
 			}
 		}
-		r.Format = f.Layout
+		r.Format, older = f.Layout, family
 	}
 	return nil
 }
 
-func familyOf(layout store.Layout) string {
-	i := slices.IndexFunc(knownRows, func(f Format) bool { return f.Layout == layout })
-	return knownRows[i].Family
+// check decodes a row, header blocks included, and tells whether it has headers.
+func (f Format) check(key, b []byte) (headers bool, err error) {
+	if f.Versions {
+		return versions.Check(f.Layout, key, b)
+	}
+	row, err := f.Layout.Decode(b)
+	if err == nil {
+		err = row.Headers.Err()
+	}
+	return !row.Headers.Empty(), err
 }

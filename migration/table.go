@@ -14,6 +14,7 @@ import (
 	"github.com/forebay-streams/forebay/internal/base"
 	"github.com/forebay-streams/forebay/internal/failpoint"
 	"github.com/forebay-streams/forebay/internal/rocks"
+	"github.com/forebay-streams/forebay/internal/versions"
 	"github.com/forebay-streams/forebay/store"
 )
 
@@ -35,6 +36,9 @@ type Config struct {
 	Store string
 	// Formats: see KeyValueFormats.
 	Formats []Format
+	// Vet looks into a directory before anything in it changes; its error refuses it. Nil:
+	// nothing is looked for.
+	Vet func(Unopened) error
 	// ChangelogTopic and Partition name the changelog offset.
 	ChangelogTopic string
 	Partition      int32
@@ -78,6 +82,32 @@ type source struct {
 	store  string
 	family *rocks.Family
 	layout store.Layout
+	index  *Index
+
+	versions bool         // see Format
+	to       store.Layout // of the versions in rows that are read
+}
+
+func newSource(name string, db *rocks.DB, f, target Format) source {
+	return source{name, db.Family(f.Family), f.Layout, f.Index, f.Versions, target.Layout}
+}
+
+func (s *source) decode(key, b []byte) (row store.Row, err error) {
+	switch {
+	case s.index.Has(key):
+		row, err = s.index.decode(b)
+	case s.versions && s.layout == s.to:
+		row = store.Row{Value: b, Timestamp: store.NoTimestamp}
+	case s.versions:
+		row.Timestamp = store.NoTimestamp
+		row.Value, err = versions.Convert(nil, s.layout, s.to, key, b)
+	default:
+		row, err = s.layout.DecodeBorrowed(b)
+	}
+	if err != nil {
+		err = store.Locate(err, s.store, s.family.Name, key)
+	}
+	return row, err
 }
 
 // Open opens the table, or says with a remedy why the directory cannot be opened. A
@@ -106,6 +136,11 @@ func (t *Table) open() (err error) {
 			return err
 		}
 	}
+	if c.Vet != nil && len(listed) > 0 {
+		if err := readOnly(c.Dir, listed, func(db *rocks.DB) error { return c.Vet(Unopened{db}) }); err != nil {
+			return err
+		}
+	}
 	db, err := rocks.Open(c.Dir, p.wanted, listed, c.Budget)
 	if err != nil {
 		return err
@@ -117,7 +152,7 @@ func (t *Table) open() (err error) {
 	}()
 	target := c.Formats[len(c.Formats)-1]
 	s := &state{db: db, offsets: db.Family(rocks.Offsets)}
-	s.rows = source{c.Store, db.Family(target.Family), target.Layout}
+	s.rows = newSource(c.Store, db, target, target)
 	for _, f := range p.legacy {
 		family := db.Family(f.Family)
 		full, err := hasData(db, family)
@@ -125,7 +160,8 @@ func (t *Table) open() (err error) {
 			return err
 		}
 		if full {
-			s.legacy = &source{c.Store, family, f.Layout}
+			legacy := newSource(c.Store, db, f, target)
+			s.legacy = &legacy
 		} else if f.Family != rocks.Default {
 			if err := db.Drop(family); err != nil {
 				return err
@@ -223,6 +259,17 @@ func (t *Table) offsetKey() string {
 	return fmt.Sprintf("%s-%d", t.config.ChangelogTopic, t.config.Partition)
 }
 
+// HasLegacy tells whether rows of an older format are left in a span.
+func (t *Table) HasLegacy(span base.Span) (bool, error) {
+	s := t.state.Load()
+	if s.legacy == nil {
+		return false, nil
+	}
+	scan := s.db.Scan(s.legacy.family, span)
+	defer scan.Close()
+	return scan.Next(), scan.Err()
+}
+
 // Migrating tells whether rows of an older format are left.
 func (t *Table) Migrating() bool { return t.state.Load().legacy != nil }
 
@@ -237,11 +284,8 @@ func (s *source) get(g getter, key []byte, scratch *[]byte) (store.Row, bool, er
 	if err != nil || !ok {
 		return store.Row{}, false, err
 	}
-	row, err := s.layout.DecodeBorrowed(b)
-	if err != nil {
-		return store.Row{}, false, store.Locate(err, s.store, s.family.Name, key)
-	}
-	return row, true, nil
+	row, err := s.decode(key, b)
+	return row, err == nil, err
 }
 
 // Get reads a row; the result borrows scratch.
@@ -326,9 +370,20 @@ func (t *Table) Checkpoint() (base.Checkpoint, bool) {
 // Commit writes rows, deletes of legacy copies, changelog offset and position in one
 // batch.
 func (t *Table) Commit(changes []store.Change, c base.Checkpoint) error {
+	return t.CommitAlso(changes, c, base.Also{})
+}
+
+// CommitAlso drops a span in both families first, and writes notes too.
+func (t *Table) CommitAlso(changes []store.Change, c base.Checkpoint, also base.Also) error {
 	s := t.state.Load()
 	batch := s.db.NewBatch()
 	defer batch.Close()
+	if also.Drop != nil {
+		batch.DeleteRange(s.rows.family, also.Drop.From, also.Drop.To)
+		if s.legacy != nil {
+			batch.DeleteRange(s.legacy.family, also.Drop.From, also.Drop.To)
+		}
+	}
 	moved := int64(0)
 	for i := range changes {
 		key, row := changes[i].Key, &changes[i].Row
@@ -348,12 +403,27 @@ func (t *Table) Commit(changes []store.Change, c base.Checkpoint) error {
 			batch.Delete(s.rows.family, key)
 			continue
 		}
+		if s.rows.index.Has(key) {
+			value, err := s.rows.index.encode(row)
+			if err != nil {
+				return err
+			}
+			batch.Put(s.rows.family, key, value)
+			continue
+		}
+		if s.rows.versions {
+			batch.Put(s.rows.family, key, row.Value)
+			continue
+		}
 		batch.PutRow(s.rows.family, key, s.rows.layout, row)
 	}
 	if c.Logged {
 		batch.Put(s.offsets, []byte(t.offsetKey()), binary.BigEndian.AppendUint64(nil, uint64(c.Offset)))
 	} else if err := s.forgetOffsets(batch); err != nil {
 		return err
+	}
+	for _, n := range also.Notes {
+		batch.Put(s.offsets, []byte(n.Key), binary.BigEndian.AppendUint64(nil, uint64(n.Value)))
 	}
 	batch.Put(s.offsets, []byte(positionKey), c.Position.Bytes())
 	failpoint.Hit("commit/batch")
@@ -415,6 +485,10 @@ func (t *Table) Wipe() error {
 	t.checkpoint, t.known = base.Checkpoint{Offset: store.UnknownOffset}, false
 	t.mu.Unlock()
 	t.state.Load().db.Close()
+	// Files first: an offset that is left without its rows would be taken for theirs.
+	if err := t.forgetFiles(); err != nil {
+		return errors.Join(store.ErrFailed, err)
+	}
 	if err := os.RemoveAll(t.config.Dir); err != nil {
 		return errors.Join(store.ErrFailed, err)
 	}

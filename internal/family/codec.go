@@ -26,6 +26,9 @@ func NewCodec[K, V any](c Config, key store.Serde[K], value store.Serde[V]) Code
 	return out
 }
 
+// Layout is that of the rows.
+func (c *Codec[K, V]) Layout() store.Layout { return c.layout }
+
 // Scratch are the buffers of one reader.
 type Scratch struct {
 	Key, Value []byte

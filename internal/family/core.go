@@ -16,12 +16,16 @@ type Core struct {
 	Overlay *overlay.Overlay
 	Record  store.Record // the input record being processed
 
+	segments Segments
+
 	open   atomic.Int64 // scans
 	closed atomic.Bool
 }
 
 // NewCore puts an overlay in front of a table, which the core then owns.
-func NewCore(name string, c Config, table base.Table) *Core {
+func NewCore(name string, c Config, table base.Table) *Core { return newCore(name, c, table, nil) }
+
+func newCore(name string, c Config, table base.Table, logKey func([]byte) ([]byte, bool)) *Core {
 	budget := c.Budget
 	if budget == nil {
 		budget = store.NewBudget(0)
@@ -29,8 +33,31 @@ func NewCore(name string, c Config, table base.Table) *Core {
 	return &Core{
 		Name: name, Config: c, Table: table,
 		Record:  store.Record{Partition: -1, Offset: -1, Timestamp: store.NoTimestamp},
-		Overlay: overlay.New(table, overlay.Config{Layout: c.Layout, Log: c.Log, Cache: c.Cache, Budget: budget, InMemory: c.Memory}),
+		Overlay: overlay.New(table, overlay.Config{Layout: c.Layout, Log: c.Log, Cache: c.Cache, Budget: budget, InMemory: c.Memory, LogKey: logKey}),
 	}
+}
+
+// Staged is what a family keeps beside its rows, as of now and as of the last commit.
+type Staged interface {
+	Committed()
+	Aborted()
+	Wiped()
+}
+
+// Segments are what a core with a segmented table has in addition. All of it may be nil.
+type Segments struct {
+	Staged Staged
+	// LogKey: see overlay.Config.
+	LogKey func(key []byte) (logged []byte, ok bool)
+	// Restore takes changes of the changelog: it turns them into rows for Overlay.Restore.
+	Restore func(changes []store.Change, offset int64) error
+}
+
+// NewSegmented is NewCore for a segmented table.
+func NewSegmented(name string, c Config, table base.Table, s Segments) *Core {
+	core := newCore(name, c, table, s.LogKey)
+	core.segments = s
+	return core
 }
 
 // Shell is the core's public side.

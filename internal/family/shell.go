@@ -51,11 +51,22 @@ func (s Shell) Flush(ctx context.Context) error {
 // written: commit again, or abort. A commit survives a crash of the process only once
 // RocksDB has written it to disk, at Close at the latest; the changelog has the rest.
 func (s Shell) Commit(ctx context.Context) error {
-	return s.core.Do("commit", func() error { return s.core.Overlay.Commit(ctx) })
+	return s.core.Do("commit", func() error {
+		err := s.core.Overlay.Commit(ctx)
+		if staged := s.core.segments.Staged; staged != nil && err == nil {
+			staged.Committed()
+		}
+		return err
+	})
 }
 
 // Abort drops everything since the last commit. It does not take back what was logged.
-func (s Shell) Abort() { s.core.Overlay.Abort() }
+func (s Shell) Abort() {
+	s.core.Overlay.Abort()
+	if staged := s.core.segments.Staged; staged != nil {
+		staged.Aborted()
+	}
+}
 
 // Close drops what is not committed and frees the store; what was committed reaches the
 // disk. Views and scans end with [store.ErrClosed]. Closing again does nothing.
@@ -89,7 +100,12 @@ func (s Shell) RestoredOffset() (offset int64, ok bool) {
 // RestoreBatch applies changes of the changelog in one atomic write, past cache and
 // changelog. No user code runs. There must be no uncommitted rows.
 func (s Shell) RestoreBatch(changes []store.Change, offset int64) error {
-	return s.core.Do("restore", func() error { return s.core.Overlay.Restore(changes, offset) })
+	return s.core.Do("restore", func() error {
+		if restore := s.core.segments.Restore; restore != nil {
+			return restore(changes, offset)
+		}
+		return s.core.Overlay.Restore(changes, offset)
+	})
 }
 
 // Wipe empties the store, uncommitted rows included, and forgets its offset. Views go on
@@ -97,6 +113,9 @@ func (s Shell) RestoreBatch(changes []store.Change, offset int64) error {
 func (s Shell) Wipe() error {
 	return s.core.Do("wipe", func() error {
 		s.core.Overlay.Clear()
+		if staged := s.core.segments.Staged; staged != nil {
+			staged.Wiped()
+		}
 		return s.core.Table.Wipe()
 	})
 }

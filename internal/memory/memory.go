@@ -142,15 +142,16 @@ func (t *Table) CommitAlso(changes []store.Change, c base.Checkpoint, also base.
 }
 
 func (t *Table) drop(span base.Span) {
-	var keys []store.Change
+	var dead []store.Change
 	t.rows.Ascend(store.Change{Key: span.From}, func(c store.Change) bool {
-		keys = append(keys, c)
-		return span.Below(c.Key)
-	})
-	for _, c := range keys {
-		if span.Below(c.Key) {
-			t.rows.Delete(c)
+		if !span.Below(c.Key) {
+			return false
 		}
+		dead = append(dead, c)
+		return true
+	})
+	for _, c := range dead {
+		t.rows.Delete(c)
 	}
 }
 

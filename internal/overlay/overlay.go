@@ -155,6 +155,20 @@ func (o *Overlay) PutAll(changes []store.Change, record *store.Record) error {
 	return o.evict()
 }
 
+// Drop takes a write that is logged and counts in the position, but is never stored.
+// With a cache it waits there like any other, so that the changelog has the writes of a
+// key in their order: whoever drops rows has the table refuse them.
+func (o *Overlay) Drop(key []byte, row store.Row, record *store.Record) error {
+	if o.config.Cache {
+		return o.Put(key, row, record)
+	}
+	if err := o.log(bytes.Clone(key), &row, record.Timestamp); err != nil {
+		return err
+	}
+	o.position.advance(record)
+	return nil
+}
+
 // ownKey returns a key that never changes, unlike the caller's buffer: the changelog keeps
 // it until its record is acknowledged.
 func (o *Overlay) ownKey(key []byte) string {

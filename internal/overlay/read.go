@@ -67,10 +67,10 @@ func (o *Overlay) copyComb(c base.Comb) (rows []store.Change) {
 		}
 		return it.Prev()
 	}
-	ok := seek(c.Start())
+	ok := seek(c.Start(nil))
 	for ok {
 		e := it.Item()
-		step, at := c.Step(e.keyBytes())
+		step, at := c.Step(nil, e.keyBytes())
 		switch {
 		case step == base.CombSeek:
 			ok = seek(at)

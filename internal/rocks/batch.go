@@ -5,6 +5,10 @@ import "C"
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
 
 	"github.com/linxGnu/grocksdb"
 
@@ -97,16 +101,52 @@ func (b *Batch) send(limit int) {
 
 // Write writes the batch. The first error of any of its operations shows here, and then
 // nothing is written.
+//
+// Where RocksDB would wait because memtables are full, the wait is here: RocksDB's own
+// keeps out the flush with which it recovers once a full disk has room again, so that the
+// write would never end.
 func (b *Batch) Write() error {
 	if b.err != nil {
 		return b.err
 	}
 	b.send(0)
-	if err := b.db.enter(); err != nil {
-		return err
+	began := time.Now()
+	for wait := minStall; ; wait = min(2*wait, maxStall) {
+		stopped, err := b.db.write(b.batch)
+		if !stopped {
+			return err
+		}
+		if time.Since(began) > failedStall {
+			if n, err := b.db.IntProperty(b.db.families[0], "rocksdb.background-errors"); err != nil || n > 0 {
+				return errors.Join(fmt.Errorf("memtables are full, and writing them to disk failed; the file LOG in %s says why", b.db.dir), err)
+			}
+		}
+		time.Sleep(wait)
 	}
-	defer b.db.leave()
-	return b.db.db.Write(b.db.options.write, b.batch)
+}
+
+const (
+	minStall = 100 * time.Microsecond
+	maxStall = 10 * time.Millisecond
+	// failedStall is how long a write waits for a database that has had background errors.
+	failedStall = time.Second
+)
+
+// write writes a batch. Stopped: not before a flush or compaction has come to its end.
+func (d *DB) write(batch *grocksdb.WriteBatch) (stopped bool, err error) {
+	if err := d.enter(); err != nil {
+		return false, err
+	}
+	defer d.leave()
+	err = d.db.Write(d.options.write, batch)
+	if err == nil || !strings.HasSuffix(err.Error(), "Write stall") {
+		return false, err
+	}
+	if n, ok := d.db.GetIntProperty("rocksdb.is-write-stopped"); ok && n > 0 {
+		return true, nil
+	}
+	// Only slowed down, which ends. Each try that does not wait would make it longer.
+	return false, d.db.Write(d.options.slowWrite, batch)
 }
 
 // Close frees the batch.

@@ -76,7 +76,8 @@ type options struct {
 	dataTable    *grocksdb.BlockBasedTableOptions
 	offsetsTable *grocksdb.BlockBasedTableOptions
 	read         *grocksdb.ReadOptions
-	write        *grocksdb.WriteOptions
+	write        *grocksdb.WriteOptions // fails where it would have to wait
+	slowWrite    *grocksdb.WriteOptions // waits
 	flush        *grocksdb.FlushOptions
 }
 
@@ -90,6 +91,7 @@ func newOptions(budget *store.Budget) *options {
 		offsetsTable: grocksdb.NewDefaultBlockBasedTableOptions(),
 		read:         grocksdb.NewDefaultReadOptions(),
 		write:        grocksdb.NewDefaultWriteOptions(),
+		slowWrite:    grocksdb.NewDefaultWriteOptions(),
 		flush:        grocksdb.NewDefaultFlushOptions(),
 	}
 	o.dataTable.SetBlockSize(blockSize)
@@ -122,12 +124,15 @@ func newOptions(budget *store.Budget) *options {
 		o.db.SetWriteBufferManager(o.shared.buffers)
 	}
 	o.write.DisableWAL(true)
+	o.write.SetNoSlowdown(true)
+	o.slowWrite.DisableWAL(true)
 	return o
 }
 
 // destroy frees all, after the database that was opened with them.
 func (o *options) destroy() {
 	o.flush.Destroy()
+	o.slowWrite.Destroy()
 	o.write.Destroy()
 	o.read.Destroy()
 	o.offsets.Destroy()
