@@ -104,7 +104,10 @@ func unpackState(t *testing.T, name, app, state string) {
 type dump map[string]map[string]string
 
 func dumpStore(t *testing.T, state, app string) dump {
-	dir := filepath.Join(state, app, taskName, "rocksdb", storeName)
+	return dumpDir(t, filepath.Join(state, app, taskName, "rocksdb", storeName))
+}
+
+func dumpDir(t *testing.T, dir string) dump {
 	listed, err := rocks.List(dir)
 	require.NoError(t, err)
 	require.NotEmpty(t, listed, dir)

@@ -96,9 +96,6 @@ func parseOptions(args []string) (options, error) {
 	if o.ops == "" || o.results == "" {
 		return o, fmt.Errorf("%w: --ops FILE and --results FILE must be given", errUsage)
 	}
-	if families[o.store] == nil {
-		return o, fmt.Errorf("%w: --store %s is not available yet", errUsage, o.store)
-	}
 	return o, nil
 }
 

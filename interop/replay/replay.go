@@ -29,9 +29,12 @@ type family interface {
 	Close() error
 }
 
-// families open a store of each kind. A kind that is missing is not available yet.
+// families open a store of each kind.
 var families = map[string]func(o options, dir string, log store.Changelog) (family, error){
-	"kv": openKeyValue,
+	"kv":        openKeyValue,
+	"session":   openSession,
+	"versioned": openVersioned,
+	"window":    openWindow,
 }
 
 // errScript: a line of the script cannot be understood.

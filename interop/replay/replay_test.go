@@ -114,7 +114,7 @@ func TestOptions(t *testing.T) {
 	for _, bad := range [][]string{
 		nil, {"--ops", "a"}, given("--colour", "red"), given("--memory"), given("--memory", "yes"), given("x"), given("-app", "x"),
 		given("--cache", "-1"), given("--offset", "x"), given("--format", "xml"), given("--store", "list"), given("--app", "../x"),
-		given("--store", "window"), given("--store", "session"), given("--store", "versioned"), given("--guarantee", "exactly_once"),
+		given("--guarantee", "exactly_once"),
 	} {
 		_, err := parseOptions(bad)
 		require.ErrorIs(t, err, errUsage, bad)
@@ -178,7 +178,6 @@ func TestCommand(t *testing.T) {
 		args []string
 	}{
 		{2, "unknown option --colour", []string{"--colour", "red"}},
-		{2, "--store window is not available yet", []string{"--store", "window", "--ops", path("ops"), "--results", path("none")}},
 		{2, "--ops FILE and --results FILE must be given", []string{"--ops", path("ops")}},
 		{1, "no such file", []string{"--ops", path("missing"), "--results", path("none")}},
 		{1, "incompatible", []string{"--format", "plain", "--ops", path("ops"), "--results", path("none"), "--state", path("state"), "--app", g.options.app}},

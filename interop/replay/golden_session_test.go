@@ -1,0 +1,149 @@
+package main
+
+import (
+	"encoding/hex"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/forebay-streams/forebay/internal/rocks"
+	"github.com/forebay-streams/forebay/internal/windowkey"
+	"github.com/forebay-streams/forebay/migration"
+	"github.com/forebay-streams/forebay/store"
+)
+
+func TestGoldenSession(t *testing.T) {
+	dirs, err := filepath.Glob(filepath.Join(goldenDir, "session-*"))
+	require.NoError(t, err)
+	require.Len(t, dirs, 16)
+	for _, dir := range dirs {
+		t.Run(filepath.Base(dir), func(t *testing.T) { readGolden(t, filepath.Base(dir)).checkSession(t) })
+	}
+	require.Zero(t, rocks.Live())
+}
+
+func (g golden) checkSession(t *testing.T) {
+	script, wantLog := unzip(t, g.name, "ops.jsonl.gz"), lines(unzip(t, g.name, "changelog.jsonl.gz"))
+	want := lines(unzip(t, g.name, "expected.jsonl.gz"))
+	require.Len(t, want, len(lines(script)))
+	o := g.options
+	o.state = t.TempDir()
+	var from io.Reader
+	var before map[string]dump
+	if g.before != "" {
+		first := lines(unzip(t, g.before, "changelog.jsonl.gz"))
+		require.Equal(t, first, wantLog[:len(first)], "the changelog goes on")
+		o.offset, wantLog = int64(len(lines(unzip(t, g.before, "ops.jsonl.gz")))), wantLog[len(first):]
+		if g.restore {
+			from = strings.NewReader(strings.Join(first, "\n") + "\n")
+		} else {
+			unpackState(t, g.before, o.app, o.state)
+			before = dumpSegments(t, o.state, o.app)
+		}
+	}
+	results, log := runLines(t, o, script, from)
+	require.Len(t, results, len(want))
+	for i := range want {
+		if want[i] != results[i] { // perhaps only in the order of v and h
+			require.JSONEq(t, want[i], results[i], "line %d: %s", i, lines(script)[i])
+		}
+	}
+	g.checkLog(t, wantLog, log)
+	if o.memory {
+		require.NoDirExists(t, filepath.Join(o.state, o.app))
+		return
+	}
+	kafka := t.TempDir()
+	unpackState(t, g.name, o.app, kafka)
+	theirs, ours := dumpSegments(t, kafka, o.app), dumpSegments(t, o.state, o.app)
+	require.Equal(t, slices.Sorted(maps.Keys(theirs)), slices.Sorted(maps.Keys(ours)))
+	if g.upgrade {
+		checkMoved(t, before, ours, parseLog(t, log))
+	}
+	for name := range theirs {
+		if g.upgrade { // forebay's reads move no rows
+			require.Equal(t, theirs[name].sessions(t), ours[name].sessions(t), name)
+		}
+		for _, d := range []dump{theirs[name], ours[name]} {
+			d.without("status")
+			if o.cache > 0 {
+				d.without(newFileLog(o.app, nil).topic + "-0")
+			}
+			for family := range d {
+				if g.upgrade && family != rocks.Offsets {
+					delete(d, family)
+				}
+			}
+			if o.ordered != "" {
+				d.pair(t)
+			}
+		}
+		require.Equal(t, theirs[name], ours[name], name)
+	}
+}
+
+// pair leaves out what a time-ordered store has beside Kafka's rows or they beside its:
+// headers in index rows, and index rows without a base row, which Kafka writes for every
+// delete and removes when a read comes by.
+func (d dump) pair(t *testing.T) {
+	for family, rows := range d {
+		if family == rocks.Offsets {
+			continue
+		}
+		for k := range rows {
+			key := unhex(t, k)
+			if key[0] != windowkey.IndexPrefix {
+				continue
+			}
+			rows[k] = ""
+			if _, ok := rows[hex.EncodeToString(windowkey.SessionToBase(nil, key))]; !ok {
+				delete(rows, k)
+			}
+		}
+	}
+}
+
+// sessions gives the rows with headers that both families hold together.
+func (d dump) sessions(t *testing.T) map[string]string {
+	rows := map[string]string{}
+	for k, v := range d[rocks.Default] {
+		b, err := store.Plain.Convert(nil, store.Aggregation, unhex(t, v))
+		require.NoError(t, err)
+		rows[k] = hex.EncodeToString(b)
+	}
+	maps.Copy(rows, d[migration.SessionHeadersFamily])
+	return rows
+}
+
+// checkMoved: a session that was written, and no other, leaves the plain family.
+func checkMoved(t *testing.T, before, after map[string]dump, log []logRecord) {
+	written := map[string]bool{}
+	for _, r := range log {
+		written[hex.EncodeToString(r.K)] = true
+	}
+	kept := 0
+	for name, d := range before {
+		want := map[string]string{}
+		for k, v := range d[rocks.Default] {
+			if !written[k] {
+				want[k] = v
+			}
+		}
+		if after[name] != nil { // not expired
+			kept += len(want)
+			require.Equal(t, want, after[name][rocks.Default], name)
+		}
+	}
+	require.Positive(t, kept)
+}
+
+func unhex(t *testing.T, s string) []byte {
+	b, err := hex.DecodeString(s)
+	require.NoError(t, err)
+	return b
+}

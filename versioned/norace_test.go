@@ -1,0 +1,5 @@
+//go:build !race
+
+package versioned
+
+const defaultOps = 100_000
