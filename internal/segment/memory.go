@@ -1,6 +1,9 @@
 package segment
 
 import (
+	"bytes"
+	"slices"
+
 	"github.com/forebay-streams/forebay/internal/base"
 	"github.com/forebay-streams/forebay/internal/memory"
 	"github.com/forebay-streams/forebay/store"
@@ -31,4 +34,10 @@ func (m *Memory) Commit(changes []store.Change, c base.Checkpoint) error {
 	}
 	m.Table.DeleteBelow(floor)
 	return nil
+}
+
+// from leaves out the changes of keys below the given one.
+func from(changes []store.Change, key []byte) []store.Change {
+	at, _ := slices.BinarySearchFunc(changes, key, func(c store.Change, key []byte) int { return bytes.Compare(c.Key, key) })
+	return changes[at:]
 }

@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -271,7 +270,6 @@ func (t *Table) Commit(changes []store.Change, c base.Checkpoint) error {
 		return fmt.Errorf("%w: a commit that failed in part was aborted (%w); wipe the store and restore it from the changelog", store.ErrFailed, t.torn)
 	}
 	floor := t.config.Clock.Now().Floor
-	changes = from(changes, Key(nil, floor))
 	set, err := t.withMissing(changes, floor)
 	if err != nil {
 		return err
@@ -295,17 +293,11 @@ func (t *Table) Commit(changes []store.Change, c base.Checkpoint) error {
 	return t.flushIdle(live)
 }
 
-// from leaves out the changes of keys below the given one.
-func from(changes []store.Change, key []byte) []store.Change {
-	at, _ := slices.BinarySearchFunc(changes, key, func(c store.Change, key []byte) int { return bytes.Compare(c.Key, key) })
-	return changes[at:]
-}
-
 func (t *Table) write(set []*segment, changes []store.Change, c base.Checkpoint) error {
 	var own []store.Change
 	for i, s := range set {
 		for len(changes) > 0 && prefixOf(changes[0].Key) < Prefix(s.id) {
-			changes = changes[1:] // deletes in a segment that is not there
+			changes = changes[1:] // of an expired segment, or a delete where there is none
 		}
 		own = own[:0]
 		for len(changes) > 0 && prefixOf(changes[0].Key) == Prefix(s.id) {
