@@ -122,62 +122,46 @@ func (d *downgrade) moveDown(db *rocks.DB, f Format) error {
 		// By way of the timestamped family, so that rows of three formats never lie side by side.
 		to = timestampedRows
 	}
-	from, target := newSource(d.dir, db, f, f), newSource(d.dir, db, to, to)
-	var start []byte
-	for {
-		last, moved, _, err := move(db, from, target, start, d.rows, true)
-		if err != nil {
+	if to == timestampedRows {
+		// Plain rows beside timestamped ones would bar the way up again: a half-done upgrade is
+		// finished first. Where both have a key, the newer family's row stays.
+		if err := d.empty(db, plainRows, f, false); err != nil {
 			return err
 		}
-		if moved == 0 {
-			break
-		}
-		d.result.Rows += int64(moved)
-		start = append(last, 0)
-		if d.afterSlice != nil {
-			d.afterSlice()
-		}
 	}
-	failpoint.Hit("downgrade/moved")
-	if err := d.dropLegacyCopies(db, to); err != nil {
+	if err := d.empty(db, f, to, true); err != nil {
 		return err
 	}
+	failpoint.Hit("downgrade/moved")
 	if err := db.Flush(); err != nil {
 		return err
 	}
 	failpoint.Hit("downgrade/flushed")
-	if err := db.Drop(from.family); err != nil {
+	if err := db.Drop(db.Family(f.Family)); err != nil {
 		return err
 	}
 	d.result.Dropped = append(d.result.Dropped, f.Family)
 	return nil
 }
 
-// dropLegacyCopies deletes what still lies in default under keys that the target family
-// has: an older writer would let the row of default win no more than we do, but Kafka
-// Streams 4.3 shows both.
-func (d *downgrade) dropLegacyCopies(db *rocks.DB, to Format) error {
-	if to.Family == rocks.Default {
-		return nil
-	}
-	plain, newer := db.Family(rocks.Default), db.Family(to.Family)
-	batch := db.NewBatch()
-	defer batch.Close()
-	scan := db.Scan(plain, base.Span{})
-	defer scan.Close()
-	for scan.Next() {
-		has, err := db.Has(newer, scan.Key())
+// empty moves all rows of a family into another.
+func (d *downgrade) empty(db *rocks.DB, from, to Format, overwrite bool) error {
+	source, target := newSource(d.dir, db, from, from), newSource(d.dir, db, to, to)
+	var start []byte
+	for {
+		last, moved, end, err := move(db, source, target, start, d.rows, overwrite)
 		if err != nil {
 			return err
 		}
-		if has {
-			batch.Delete(plain, scan.Key())
+		d.result.Rows += int64(moved)
+		start = append(last, 0)
+		if d.afterSlice != nil && moved > 0 {
+			d.afterSlice()
+		}
+		if end {
+			return nil
 		}
 	}
-	if err := scan.Err(); err != nil {
-		return err
-	}
-	return batch.Write()
 }
 
 // refuseLoss reads all rows of formats above the target, without opening for writing.
