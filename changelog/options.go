@@ -1,6 +1,9 @@
 package changelog
 
-import "log/slog"
+import (
+	"log/slog"
+	"time"
+)
 
 // Defaults of [Restore].
 const (
@@ -20,6 +23,7 @@ type restoreConfig struct {
 	listener     Listener
 	log          *slog.Logger
 	topicID      [16]byte
+	kept         time.Duration
 }
 
 // ReadCommitted leaves out the records of aborted transactions and waits for the end of

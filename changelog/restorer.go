@@ -140,6 +140,8 @@ func (r *restorer) try(ctx context.Context) error {
 	stored, known := r.target.RestoredOffset()
 	if known {
 		start = stored + 1
+	} else {
+		start = r.firstKept(ctx, first, end)
 	}
 	if start < first || start > max(end, first) {
 		return r.source.fail("restore", fmt.Errorf("%w: the store needs %d, the log has %d to %d", ErrOutOfRange, start, first, end), "")

@@ -9,6 +9,7 @@ import java.io.PrintStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
@@ -29,26 +30,42 @@ import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
+import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.kstream.internals.SessionWindow;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.api.Processor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.query.MultiVersionedKeyQuery;
+import org.apache.kafka.streams.query.PositionBound;
+import org.apache.kafka.streams.query.QueryConfig;
+import org.apache.kafka.streams.state.AggregationWithHeaders;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.RocksDBConfigSetter;
+import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.StoreBuilder;
 import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.ValueAndTimestamp;
 import org.apache.kafka.streams.state.ValueTimestampHeaders;
+import org.apache.kafka.streams.state.VersionedKeyValueStore;
+import org.apache.kafka.streams.state.VersionedRecord;
+import org.apache.kafka.streams.state.VersionedRecordIterator;
+import org.apache.kafka.streams.state.WindowStore;
+import org.apache.kafka.streams.state.internals.RocksDbIndexedTimeOrderedWindowBytesStoreSupplier;
+import org.apache.kafka.streams.state.internals.RocksDbIndexedTimeOrderedWindowBytesStoreWithHeadersSupplier;
+import org.apache.kafka.streams.state.internals.RocksDbTimeOrderedSessionBytesStoreSupplier;
+import org.apache.kafka.streams.state.internals.RocksDbTimeOrderedSessionHeadersBytesStoreSupplier;
 import org.rocksdb.Options;
 
 /**
  * Runs Kafka Streams applications whose input records are operations on a state store, and tells the answers.
  *
  * <p>The only argument is the broker's address. Each line of the standard input starts an application:
- * {"app":…, "state":…, "store":"kv", "format":"plain", "timestamped" or "headers", "guarantee":…, "cache":bytes,
- * "buffer":bytes of a memtable or 0, "transactional":…, "count":…}. It reads the topic APP-in, one operation in each
- * record, and ends after so many, or never for -1. Several may run at a time; the end of the input ends the program.
+ * {"app":…, "state":…, "store":"kv", "window", "session" or "versioned", "format":"plain", "timestamped" or "headers",
+ * "guarantee":…, "cache":bytes, "buffer":bytes of a memtable or 0, "transactional":…, "count":…, "retention":ms,
+ * "size":ms, "duplicates":…, "ordered":…}. It reads the topic APP-in, one operation in each record, and ends after so
+ * many, or never for -1. Several may run at a time; the end of the input ends the program.
  *
  * <p>Lines of the standard output: {"app":…, "r":answer} in the order of the input, {"app":…, "closed":true} after a
  * clean close, {"app":…, "failed":message} instead of it.
@@ -146,12 +163,33 @@ public final class Oracle {
 
     StoreBuilder<? extends StateStore> builder() {
         final Serde<byte[]> bytes = Serdes.ByteArray();
-        final String kind = run.get("store").asText() + " " + run.get("format").asText();
+        final Duration retention = Duration.ofMillis(run.path("retention").asLong());
+        final Duration size = Duration.ofMillis(run.path("size").asLong());
+        final boolean duplicates = run.path("duplicates").asBoolean();
+        final String kind = (run.path("ordered").asBoolean() ? "ordered " : "") + run.get("store").asText() + " " + run.get("format").asText();
         final StoreBuilder<? extends StateStore> builder = switch (kind) {
             case "kv plain" -> Stores.keyValueStoreBuilder(Stores.persistentKeyValueStore(STORE), bytes, bytes);
             case "kv timestamped" -> Stores.timestampedKeyValueStoreBuilder(Stores.persistentTimestampedKeyValueStore(STORE), bytes, bytes);
             case "kv headers" -> Stores.timestampedKeyValueStoreWithHeadersBuilder(
                 Stores.persistentTimestampedKeyValueStoreWithHeaders(STORE), bytes, bytes);
+            case "window plain" -> Stores.windowStoreBuilder(Stores.persistentWindowStore(STORE, retention, size, duplicates), bytes, bytes);
+            case "window timestamped" -> Stores.timestampedWindowStoreBuilder(
+                Stores.persistentTimestampedWindowStore(STORE, retention, size, duplicates), bytes, bytes);
+            case "window headers" -> Stores.timestampedWindowStoreWithHeadersBuilder(
+                Stores.persistentTimestampedWindowStoreWithHeaders(STORE, retention, size, duplicates), bytes, bytes);
+            case "ordered window timestamped" -> Stores.timestampedWindowStoreBuilder(
+                RocksDbIndexedTimeOrderedWindowBytesStoreSupplier.create(STORE, retention, size, duplicates, true), bytes, bytes);
+            case "ordered window headers" -> Stores.timestampedWindowStoreWithHeadersBuilder(
+                RocksDbIndexedTimeOrderedWindowBytesStoreWithHeadersSupplier.create(STORE, retention, size, duplicates, true), bytes, bytes);
+            case "session plain" -> Stores.sessionStoreBuilder(Stores.persistentSessionStore(STORE, retention), bytes, bytes);
+            case "session headers" -> Stores.sessionStoreWithHeadersBuilder(
+                Stores.persistentSessionStoreWithHeaders(STORE, retention), bytes, bytes);
+            case "ordered session plain" -> Stores.sessionStoreBuilder(
+                new RocksDbTimeOrderedSessionBytesStoreSupplier(STORE, retention.toMillis(), true), bytes, bytes);
+            case "ordered session headers" -> Stores.sessionStoreWithHeadersBuilder(
+                new RocksDbTimeOrderedSessionHeadersBytesStoreSupplier(STORE, retention.toMillis(), true), bytes, bytes);
+            case "versioned plain" -> Stores.versionedKeyValueStoreBuilder(
+                Stores.persistentVersionedKeyValueStore(STORE, retention), bytes, bytes);
             default -> throw new IllegalArgumentException("no such store: " + kind);
         };
         return run.get("cache").asLong() > 0 ? builder.withCachingEnabled() : builder;
@@ -197,18 +235,34 @@ public final class Oracle {
             node.put("v", hex((byte[]) v.value()));
             node.put("ts", v.timestamp());
             node.set("h", list(v.headers()));
+        } else if (value instanceof AggregationWithHeaders<?> v) {
+            node.put("v", hex((byte[]) v.aggregation()));
+            node.set("h", list(v.headers()));
+        } else if (value instanceof VersionedRecord<?> v) {
+            node.put("v", hex((byte[]) v.value()));
+            node.put("ts", v.timestamp());
+            v.validTo().ifPresent(to -> node.put("to", to));
         } else {
             throw new IllegalStateException(value.getClass().getName());
         }
         return node;
     }
 
-    static JsonNode rows(final KeyValueIterator<byte[], ?> iterator) {
+    static JsonNode rows(final KeyValueIterator<?, ?> iterator) {
         final ArrayNode list = JSON.createArrayNode();
         try (iterator) {
             while (iterator.hasNext()) {
-                final KeyValue<byte[], ?> row = iterator.next();
-                list.add(JSON.createArrayNode().add(hex(row.key)).add(value(row.value)));
+                final KeyValue<?, ?> row = iterator.next();
+                final ArrayNode item = JSON.createArrayNode();
+                if (row.key instanceof byte[] key) {
+                    item.add(hex(key));
+                } else if (row.key instanceof Long start) {
+                    item.add(start);
+                } else {
+                    final Windowed<?> windowed = (Windowed<?>) row.key;
+                    item.add(hex((byte[]) windowed.key())).add(windowed.window().start()).add(windowed.window().end());
+                }
+                list.add(item.add(value(row.value)));
             }
         }
         return list;
@@ -239,7 +293,12 @@ public final class Oracle {
                     context.commit();
                     answer = JSON.nullNode();
                 } else {
-                    answer = keyValue(op);
+                    answer = switch (run.get("store").asText()) {
+                        case "kv" -> keyValue(op);
+                        case "window" -> window(op);
+                        case "session" -> session(op);
+                        default -> versioned(op);
+                    };
                 }
             } catch (final RuntimeException e) {
                 e.printStackTrace();
@@ -259,7 +318,8 @@ public final class Oracle {
                 return null;
             }
             return switch (run.get("format").asText()) {
-                case "headers" -> ValueTimestampHeaders.make(v, op.get("ts").asLong(), headers(op.get("h")));
+                case "headers" -> run.get("store").asText().equals("session") ? AggregationWithHeaders.make(v, headers(op.get("h")))
+                    : ValueTimestampHeaders.make(v, op.get("ts").asLong(), headers(op.get("h")));
                 case "timestamped" -> ValueAndTimestamp.make(v, op.get("ts").asLong());
                 default -> v;
             };
@@ -296,6 +356,97 @@ public final class Oracle {
                     return rows(kv.reverseAll());
                 case "prefix":
                     return rows(kv.prefixScan(bytes(op.get("p")), new ByteArraySerializer()));
+                default:
+                    throw new IllegalArgumentException(op.get("op").asText());
+            }
+        }
+
+        @SuppressWarnings("unchecked")
+        JsonNode window(final JsonNode op) {
+            final WindowStore<byte[], Object> w = (WindowStore<byte[], Object>) store;
+            final byte[] k = bytes(op.get("k"));
+            final byte[] k1 = bytes(op.get("k1"));
+            final byte[] k2 = bytes(op.get("k2"));
+            final long from = op.path("from").asLong();
+            final long to = op.path("to").asLong();
+            final boolean back = op.path("back").asBoolean();
+            switch (op.get("op").asText()) {
+                case "put":
+                    w.put(k, wrap(op), op.get("start").asLong());
+                    return JSON.nullNode();
+                case "fetch":
+                    return value(w.fetch(k, op.get("start").asLong()));
+                case "fetchRange":
+                    final WindowStoreIterator<Object> it = back ? w.backwardFetch(k, from, to) : w.fetch(k, from, to);
+                    return rows(it);
+                case "fetchKeys":
+                    return rows(back ? w.backwardFetch(k1, k2, from, to) : w.fetch(k1, k2, from, to));
+                case "all":
+                    return rows(back ? w.backwardAll() : w.all());
+                case "fetchAll":
+                    return rows(back ? w.backwardFetchAll(from, to) : w.fetchAll(from, to));
+                default:
+                    throw new IllegalArgumentException(op.get("op").asText());
+            }
+        }
+
+        @SuppressWarnings("unchecked")
+        JsonNode session(final JsonNode op) {
+            final SessionStore<byte[], Object> s = (SessionStore<byte[], Object>) store;
+            final byte[] k = bytes(op.get("k"));
+            final byte[] k1 = bytes(op.get("k1"));
+            final byte[] k2 = bytes(op.get("k2"));
+            final long start = op.path("start").asLong();
+            final long end = op.path("end").asLong();
+            final boolean back = op.path("back").asBoolean();
+            switch (op.get("op").asText()) {
+                case "put":
+                    s.put(new Windowed<>(k, new SessionWindow(start, end)), wrap(op));
+                    return JSON.nullNode();
+                case "remove":
+                    s.remove(new Windowed<>(k, new SessionWindow(start, end)));
+                    return JSON.nullNode();
+                case "fetchSession":
+                    return value(s.fetchSession(k, start, end));
+                case "find":
+                    return rows(back ? s.backwardFindSessions(k, end, start) : s.findSessions(k, end, start));
+                case "findTime":
+                    return rows(s.findSessions(end, op.path("latest").asLong()));
+                case "findKeys":
+                    return rows(back ? s.backwardFindSessions(k1, k2, end, start) : s.findSessions(k1, k2, end, start));
+                case "fetchKey":
+                    return rows(back ? s.backwardFetch(k) : s.fetch(k));
+                case "fetchKeys":
+                    return rows(back ? s.backwardFetch(k1, k2) : s.fetch(k1, k2));
+                default:
+                    throw new IllegalArgumentException(op.get("op").asText());
+            }
+        }
+
+        @SuppressWarnings("unchecked")
+        JsonNode versioned(final JsonNode op) {
+            final VersionedKeyValueStore<byte[], byte[]> v = (VersionedKeyValueStore<byte[], byte[]>) store;
+            final byte[] k = bytes(op.get("k"));
+            switch (op.get("op").asText()) {
+                case "put":
+                    return JSON.getNodeFactory().numberNode(v.put(k, bytes(op.get("v")), op.get("ts").asLong()));
+                case "delete":
+                    return value(v.delete(k, op.get("ts").asLong()));
+                case "get":
+                    return value(v.get(k));
+                case "getAsOf":
+                    return value(v.get(k, op.get("asOf").asLong()));
+                case "history":
+                    MultiVersionedKeyQuery<byte[], byte[]> query = MultiVersionedKeyQuery.<byte[], byte[]>withKey(k)
+                        .fromTime(Instant.ofEpochMilli(op.get("from").asLong())).toTime(Instant.ofEpochMilli(op.get("to").asLong()));
+                    query = op.path("order").asText().equals("desc") ? query.withDescendingTimestamps() : query.withAscendingTimestamps();
+                    final ArrayNode list = JSON.createArrayNode();
+                    try (VersionedRecordIterator<byte[]> it = store.query(query, PositionBound.unbounded(), new QueryConfig(false)).getResult()) {
+                        while (it.hasNext()) {
+                            list.add(value(it.next()));
+                        }
+                    }
+                    return list;
                 default:
                     throw new IllegalArgumentException(op.get("op").asText());
             }
