@@ -88,7 +88,7 @@ func operations() int {
 	if n, err := strconv.Atoi(os.Getenv("FOREBAY_OPS")); err == nil {
 		return n
 	}
-	return 4000
+	return 4000 / slower
 }
 
 // TestConformance: random operations on every combination, beside the model.

@@ -94,9 +94,9 @@ func (c combination) operations() int {
 		return n
 	}
 	if c.memory {
-		return 3900
+		return 3900 / slower
 	}
-	return 1950
+	return 1950 / slower
 }
 
 // TestConformance: random operations on every combination, beside the model.

@@ -1,0 +1,5 @@
+//go:build !race
+
+package windowed_test
+
+const slower = 1
