@@ -77,7 +77,7 @@ func TestDowngradeRefusesLoss(t *testing.T) {
 	require.Equal(t, before, contents(t, dir))
 	_, err = Downgrade(filepath.Join(t.TempDir(), "none"), store.Plain)
 	require.ErrorIs(t, err, store.ErrConfig)
-	_, err = Downgrade(build(t, family{name: rocks.Default}, family{name: "sessionKeyValueWithHeaders"}), store.Plain)
+	_, err = Downgrade(build(t, family{name: rocks.Default}, family{name: "strange"}), store.Plain)
 	require.ErrorIs(t, err, store.ErrIncompatible)
 }
 
@@ -87,7 +87,7 @@ func TestDowngradeGoesOn(t *testing.T) {
 	rows := many(100, func(int) string { return bare + "v" })
 	delete(rows, "k00050")
 	dir := build(t, family{rocks.Default, map[string]string{"k00050": "plain"}}, family{HeadersFamily, rows}, family{name: rocks.Offsets})
-	stop := func(d *downgrade) {
+	stop := downgradeOption(func(d *downgrade) {
 		d.rows = 30
 		slices := 0
 		d.afterSlice = func() {
@@ -95,7 +95,7 @@ func TestDowngradeGoesOn(t *testing.T) {
 				panic("interrupted")
 			}
 		}
-	}
+	})
 	require.Panics(t, func() { _, _ = Downgrade(dir, store.Timestamped, stop) })
 	now := contents(t, dir)
 	require.Len(t, now[TimestampedFamily], 60)

@@ -75,15 +75,49 @@ func positionFile(taskDir, storeName string) string {
 	return filepath.Join(taskDir, storeName+".position")
 }
 
-// writeFiles writes what Kafka Streams before 4.3 reads: offsets and position as files.
-func writeFiles(db *rocks.DB, taskDir, storeName string) error {
-	offsets, position, _, err := readOffsets(db, storeName)
+// writeFiles writes what Kafka Streams before 4.3 reads: the offsets and positions of all
+// databases of a store as files.
+func writeFiles(taskDir, storeName string, all []database) error {
+	type partition struct {
+		topic string
+		id    int32
+	}
+	path := filepath.Join(taskDir, checkpointfile.Name)
+	written, err := checkpointfile.Read(path)
 	if err != nil {
 		return err
 	}
-	for _, e := range offsets {
-		if err := checkpointfile.Set(filepath.Join(taskDir, checkpointfile.Name), e); err != nil {
+	positions, err := checkpointfile.Read(positionFile(taskDir, storeName))
+	if err != nil {
+		return err
+	}
+	var position store.Position
+	for _, e := range positions {
+		position.Advance(e.Topic, e.Partition, e.Offset) // as an open of the store would
+	}
+	begun := false // some database has given its offsets to the files already
+	offsets := make([]map[partition]int64, len(all))
+	for i, d := range all {
+		if offsets[i] = map[partition]int64{}; !d.has(rocks.Offsets) {
+			begun = true
+			continue
+		}
+		err := d.read(func(db *rocks.DB) error {
+			entries, p, _, err := readOffsets(db, d.dir)
+			for _, e := range entries {
+				offsets[i][partition{e.Topic, e.Partition}] = e.Offset
+			}
+			position.Merge(p)
 			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	total := least(offsets)
+	for _, e := range written {
+		if _, ok := total[partition{e.Topic, e.Partition}]; ok && begun {
+			return nil // the files are complete; what is left in databases is less
 		}
 	}
 	var entries []checkpointfile.Entry
@@ -93,5 +127,14 @@ func writeFiles(db *rocks.DB, taskDir, storeName string) error {
 			entries = append(entries, checkpointfile.Entry{Topic: topic, Partition: partition, Offset: offset})
 		}
 	}
-	return checkpointfile.Write(positionFile(taskDir, storeName), entries)
+	if err := checkpointfile.Write(positionFile(taskDir, storeName), entries); err != nil {
+		return err
+	}
+	// Last, as they tell that the files are complete.
+	for p, offset := range total {
+		if err := checkpointfile.Set(path, checkpointfile.Entry{Topic: p.topic, Partition: p.id, Offset: offset}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/forebay-streams/forebay/internal/rocks"
+	"github.com/forebay-streams/forebay/internal/windowkey"
 	"github.com/forebay-streams/forebay/store"
 )
 
@@ -36,13 +37,69 @@ var (
 	sessionHeadersRows = Format{Family: SessionHeadersFamily, Layout: store.Aggregation}
 )
 
+// Formats of each kind of store, oldest first.
+var (
+	keyValueRows       = []Format{plainRows, timestampedRows, headersRows}
+	versionedRows      = []Format{plainVersions, headersVersions}
+	sessionRows        = []Format{plainRows, sessionHeadersRows}
+	orderedSessionRows = []Format{
+		{Family: rocks.Default, Layout: store.Plain, Index: sessionIndex(false)},
+		{Family: SessionHeadersFamily, Layout: store.Plain, Index: sessionIndex(true)},
+	}
+	orderedWindowRows = []Format{
+		{Family: rocks.Default, Layout: store.Timestamped, Index: windowIndex},
+		{Family: WindowHeadersFamily, Layout: store.WithHeaders, Index: windowIndex},
+	}
+)
+
+var windowIndex = &Index{Base: windowkey.ToBase, Of: windowkey.ToIndex}
+
+func sessionIndex(headers bool) *Index {
+	return &Index{Headers: headers, Base: windowkey.SessionToBase, Of: windowkey.SessionToIndex}
+}
+
+// formatsOf returns the formats of a store that has these column families. Where default
+// is the only one, rows of a time-ordered store count as plain: nothing tells windows,
+// which have timestamps, from sessions.
+func formatsOf(listed []string, timeOrdered bool) ([]Format, error) {
+	formats := keyValueRows
+	switch {
+	case slices.Contains(listed, WindowHeadersFamily):
+		formats = orderedWindowRows
+	case timeOrdered:
+		formats = orderedSessionRows
+	case slices.Contains(listed, SessionHeadersFamily):
+		formats = sessionRows
+	case slices.Contains(listed, VersionsFamily):
+		formats = versionedRows
+	}
+	for _, name := range listed {
+		if timeOrdered && name != rocks.Offsets && find(formats, name) < 0 {
+			return nil, fmt.Errorf("%w: the column family %q is none of a time-ordered store", store.ErrIncompatible, name)
+		}
+	}
+	return formats, nil
+}
+
+// find returns the place of a family's format, -1 for one that holds no rows.
+func find(formats []Format, family string) int {
+	return slices.IndexFunc(formats, func(f Format) bool { return f.Family == family })
+}
+
+// keeps is the layout that has what a row keeps, in an index row or by itself.
+func (f Format) keeps() store.Layout {
+	if f.Index != nil && f.Index.Headers {
+		return store.Aggregation
+	}
+	return f.Layout
+}
+
 // KeyValueFormats returns the formats of a key-value store or window segment of that
 // layout: the one it writes last, before it those it can upgrade from, oldest first.
 func KeyValueFormats(layout store.Layout) ([]Format, error) {
-	all := []Format{plainRows, timestampedRows, headersRows}
-	for i, f := range all {
+	for i, f := range keyValueRows {
 		if f.Layout == layout {
-			return all[: i+1 : i+1], nil
+			return keyValueRows[: i+1 : i+1], nil
 		}
 	}
 	return nil, fmt.Errorf("%w: a key-value store has no %s format; it has plain, timestamped and headers", store.ErrConfig, layout)
