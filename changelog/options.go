@@ -67,8 +67,9 @@ func WithListener(l Listener) RestoreOption {
 	return func(c *restoreConfig) { c.listener = l }
 }
 
-// WithLogger writes start, end, progress every ten seconds, and warnings to a log. The
-// default, and nil, is silence.
+// WithLogger writes start, end, progress every ten seconds, and warnings to a log; nil is
+// silence. By default only warnings are written, to slog's default logger: a rebuild wipes
+// the store, and nobody should miss that.
 func WithLogger(log *slog.Logger) RestoreOption {
 	return func(c *restoreConfig) { c.log = orSilent(log) }
 }

@@ -63,7 +63,7 @@ type Result struct {
 // these and can hold them up. Memory is bounded by the batch and fetch sizes.
 func Restore(ctx context.Context, cl *kgo.Client, target store.RestoreTarget, opts ...RestoreOption) (Result, error) {
 	r := restorer{target: target}
-	r.rows, r.bytes, r.fetchBytes, r.log = DefaultBatchRows, DefaultBatchBytes, DefaultFetchBytes, orSilent(nil)
+	r.rows, r.bytes, r.fetchBytes, r.log = DefaultBatchRows, DefaultBatchBytes, DefaultFetchBytes, warnings()
 	for _, o := range opts {
 		o(&r.restoreConfig)
 	}
@@ -142,6 +142,11 @@ func (r *restorer) try(ctx context.Context) error {
 		start = stored + 1
 	} else {
 		start = r.firstKept(ctx, first, end)
+	}
+	if known && end == 0 {
+		// Nothing was ever written to this topic, so it is not the one the store was logged to.
+		return r.source.fail("restore", fmt.Errorf("%w: it is empty, and the store holds what was logged up to offset %d", ErrTopicMissing, stored),
+			"the topic was made anew: bring the old one back, or Wipe the store to begin with an empty one")
 	}
 	if start < first || start > max(end, first) {
 		return r.source.fail("restore", fmt.Errorf("%w: the store needs %d, the log has %d to %d", ErrOutOfRange, start, first, end), "")

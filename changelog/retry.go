@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"time"
 
@@ -64,11 +63,4 @@ func outlookOf(err error) outlook {
 		return passing
 	}
 	return unsure
-}
-
-func orSilent(log *slog.Logger) *slog.Logger {
-	if log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return log
 }

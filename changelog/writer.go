@@ -122,14 +122,8 @@ func (w *Writer) Partition() int32 { return w.partition }
 // 2262, [store.ErrCorrupt] for headers from a malformed block, and [ErrNotWritten] or
 // [ErrWrongPartition] once a record queued earlier has failed.
 func (w *Writer) Append(c store.Change) error {
-	switch {
-	case c.Key == nil:
-		return w.fail("append", store.ErrNilKey, "")
-	case c.Timestamp < 0:
-		return w.fail("append", fmt.Errorf("%w: %d", store.ErrNegativeTimestamp, c.Timestamp),
-			"log the row with the timestamp of the record being processed")
-	case c.Timestamp > maxTimestamp:
-		return w.fail("append", fmt.Errorf("timestamp %d: %w", c.Timestamp, store.ErrUnencodable), "")
+	if err := w.check(c); err != nil {
+		return err
 	}
 	headers, err := RecordHeaders(c.Headers)
 	if err != nil {
@@ -151,6 +145,32 @@ func (w *Writer) Append(c store.Change) error {
 		Timestamp: time.UnixMilli(c.Timestamp),
 		Headers:   headers,
 	}, r.promise)
+	return nil
+}
+
+var _ store.ChangeChecker = (*Writer)(nil)
+
+// Check returns the error that Append would return for the change itself.
+func (w *Writer) Check(c store.Change) error {
+	if err := w.check(c); err != nil {
+		return err
+	}
+	if err := c.Headers.Err(); err != nil {
+		return w.fail("append", store.Locate(err, "", "", c.Key), "")
+	}
+	return nil
+}
+
+func (w *Writer) check(c store.Change) error {
+	switch {
+	case c.Key == nil:
+		return w.fail("append", store.ErrNilKey, "")
+	case c.Timestamp < 0:
+		return w.fail("append", fmt.Errorf("%w: %d", store.ErrNegativeTimestamp, c.Timestamp),
+			"log the row with the timestamp of the record being processed")
+	case c.Timestamp > maxTimestamp:
+		return w.fail("append", fmt.Errorf("timestamp %d: %w", c.Timestamp, store.ErrUnencodable), "")
+	}
 	return nil
 }
 

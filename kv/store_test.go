@@ -273,7 +273,9 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 	}{
 		{"", nil, "name"},
 		{"a/b", nil, "name"},
-		{".check", nil, "name"},
+		{"..", nil, "name"},
+		{"rocksdb", nil, "name"},
+		{".checkpoint", nil, "name"},
 		{"s", []kv.Option{kv.Cache(nil)}, "Cache"},
 		{"s", []kv.Option{kv.Format(store.Aggregation)}, "aggregation"},
 		{"s", []kv.Option{kv.Format(0)}, "layout(0)"},

@@ -10,6 +10,9 @@ import (
 // Stream time rises to the newest of a batch before a row is judged (in memory it rises
 // row by row): else a segment could expire while rows for it are still to come.
 func (s *Store[K, V]) restore(changes []store.Change, offset int64) (err error) {
+	if err := s.core.Overlay.Settled(); err != nil {
+		return err
+	}
 	defer func() {
 		if err != nil {
 			s.clock.Aborted()

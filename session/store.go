@@ -106,7 +106,7 @@ func (s *Store[K, V]) Put(key K, start, end int64, v store.Value[V]) error {
 	}
 	k, row, err := s.codec.Encode(&s.scratch, &s.core.Record, key, &v)
 	if err == nil {
-		err = s.put(windowkey.SessionRow{Key: k, Start: start, End: end}, row)
+		err = s.clock.Attempt(func() error { return s.put(windowkey.SessionRow{Key: k, Start: start, End: end}, row) })
 	}
 	return s.core.Fail("put", err)
 }
@@ -120,10 +120,12 @@ func (s *Store[K, V]) Remove(key K, start, end int64) error {
 	}
 	k, row, err := s.codec.Tombstone(&s.scratch, &s.core.Record, key)
 	if err == nil {
-		if !s.layout.memory {
-			s.clock.Raise(end)
-		}
-		err = s.write(windowkey.SessionRow{Key: k, Start: start, End: end}, row, s.unplaced())
+		err = s.clock.Attempt(func() error {
+			if !s.layout.memory {
+				s.clock.Raise(end)
+			}
+			return s.write(windowkey.SessionRow{Key: k, Start: start, End: end}, row, s.unplaced())
+		})
 	}
 	return s.core.Fail("remove", err)
 }

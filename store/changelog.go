@@ -21,6 +21,10 @@ type Changelog interface {
 	Flush(ctx context.Context) (last int64, ok bool, err error)
 }
 
+// ChangeChecker is what a [Changelog] may implement beside it: Check returns the error that
+// Append would return for the change itself. A store asks before its cache holds one back.
+type ChangeChecker interface{ Check(c Change) error }
+
 // RestoreTarget is a store seen by the code that fills it from its changelog.
 type RestoreTarget interface {
 	// ChangelogPartition names what to read.

@@ -120,7 +120,7 @@ func (s *Store[K, V]) Put(key K, start int64, v store.Value[V]) error {
 	}
 	k, row, err := s.codec.Encode(&s.scratch, &s.core.Record, key, &v)
 	if err == nil {
-		err = s.put(k, start, row)
+		err = s.clock.Attempt(func() error { return s.put(k, start, row) })
 	}
 	return s.core.Fail("put", err)
 }
@@ -133,7 +133,7 @@ func (s *Store[K, V]) Tombstone(key K, start int64) error {
 	}
 	k, row, err := s.codec.Tombstone(&s.scratch, &s.core.Record, key)
 	if err == nil {
-		err = s.put(k, start, row)
+		err = s.clock.Attempt(func() error { return s.put(k, start, row) })
 	}
 	return s.core.Fail("tombstone", err)
 }

@@ -5,9 +5,11 @@ package family
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/forebay-streams/forebay/internal/checkpointfile"
 	"github.com/forebay-streams/forebay/store"
 )
 
@@ -31,11 +33,17 @@ func NewConfig(dir, name string) Config {
 	return c
 }
 
+// storeName is what Kafka allows in topic names, shorter by what a changelog's name adds.
+var storeName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,200}$`)
+
+// reserved names would lead out of the task's directory, or to another store's files.
+var reserved = map[string]bool{".": true, "..": true, ".lock": true, "rocksdb": true, checkpointfile.Name: true}
+
 // Check refuses what no family can open, and takes the changelog's topic over.
 func (c *Config) Check(dir, name string) error {
 	switch {
-	case name == "" || strings.ContainsAny(name, `/\`) || strings.HasPrefix(".checkpoint", name):
-		return fmt.Errorf("%w: %q is no name for a store", store.ErrConfig, name)
+	case !storeName.MatchString(name) || reserved[name]:
+		return fmt.Errorf("%w: %q is no name for a store: letters, digits, dot, underscore and hyphen, at most 200 of them, and no name that its task's directory needs", store.ErrConfig, name)
 	case dir == "" && !c.Memory:
 		return fmt.Errorf("%w: no directory; give the task's directory, or the option InMemory", store.ErrConfig)
 	case c.Cache && c.Budget == nil:

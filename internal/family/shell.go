@@ -60,7 +60,9 @@ func (s Shell) Commit(ctx context.Context) error {
 	})
 }
 
-// Abort drops everything since the last commit. It does not take back what was logged.
+// Abort drops everything since the last commit. It does not take back what was logged: an
+// app that does not log in transactions must process the same input again, or Wipe the
+// store and restore it, else the changelog has rows that the store has not.
 func (s Shell) Abort() {
 	s.core.Overlay.Abort()
 	if staged := s.core.segments.Staged; staged != nil {
@@ -128,7 +130,7 @@ type drainable interface {
 	Stats() (migration.Stats, error)
 }
 
-// DrainSlice moves up to rows rows of an older format to the store's own; done means that
+// DrainSlice moves up to rows rows (at least one) of an older format to the store's own; done means that
 // none is left. [migration.Drain] calls it, for the store's owner and between commits.
 // Nothing is logged: the changelog has the rows already.
 func (s Shell) DrainSlice(rows int) (moved int, done bool, err error) {
@@ -137,7 +139,7 @@ func (s Shell) DrainSlice(rows int) (moved int, done bool, err error) {
 		return 0, true, s.core.Check("drain")
 	}
 	err = s.core.Do("drain", func() error {
-		moved, done, err = table.DrainSlice(rows)
+		moved, done, err = table.DrainSlice(max(rows, 1))
 		return err
 	})
 	return moved, done, err

@@ -18,7 +18,7 @@ import (
 type entry struct {
 	key   string
 	row   store.Row
-	write *write // of a dirty row
+	logAt int64 // of a dirty row: timestamp of the record that wrote it
 	state state
 
 	// Links of the recency list, which holds clean and dirty entries.
@@ -26,9 +26,6 @@ type entry struct {
 	// Links of the dirty list, in order of the last write.
 	dirtyPrev, dirtyNext *entry
 }
-
-// write is the context in which a dirty row was written.
-type write struct{ record store.Record }
 
 type state uint8
 

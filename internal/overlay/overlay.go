@@ -5,6 +5,7 @@ package overlay
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -95,7 +96,8 @@ func (o *Overlay) Get(key []byte, scratch *[]byte) (store.Row, bool, error) {
 	o.used.push(e)
 	o.addCache(e.size())
 	o.mu.Unlock()
-	return row, ok, o.evict()
+	o.evict()
+	return row, ok, nil
 }
 
 // Put writes a row, or deletes its key if the row is a tombstone. It keeps the row's
@@ -107,19 +109,15 @@ func (o *Overlay) Put(key []byte, row store.Row, record *store.Record) error {
 		return err
 	}
 	k := o.ownKey(key)
-	if !o.config.Cache {
-		if err := o.log(keyBytes(k), &row, record.Timestamp); err != nil {
-			return err
-		}
+	if err := o.logOrCheck(keyBytes(k), &row, record.Timestamp); err != nil {
+		return err
 	}
 	row.Headers = packed
 	o.mu.Lock()
 	o.put(k, row, record)
 	o.mu.Unlock()
-	if !o.config.Cache {
-		return nil
-	}
-	return o.evict()
+	o.evict()
+	return nil
 }
 
 // PutAll writes changes in order as Put does; other goroutines see all or none of them.
@@ -135,12 +133,10 @@ func (o *Overlay) PutAll(changes []store.Change, record *store.Record) error {
 		}
 	}
 	var err error
-	if !o.config.Cache {
-		for i := range changes {
-			if err = o.log(keyBytes(keys[i]), &changes[i].Row, record.Timestamp); err != nil {
-				changes = changes[:i]
-				break
-			}
+	for i := range changes {
+		if err = o.logOrCheck(keyBytes(keys[i]), &changes[i].Row, record.Timestamp); err != nil {
+			changes = changes[:i]
+			break
 		}
 	}
 	o.mu.Lock()
@@ -149,10 +145,8 @@ func (o *Overlay) PutAll(changes []store.Change, record *store.Record) error {
 		o.put(keys[i], c.Row, record)
 	}
 	o.mu.Unlock()
-	if err != nil || !o.config.Cache {
-		return err
-	}
-	return o.evict()
+	o.evict()
+	return err
 }
 
 // Drop takes a write that is logged and counts in the position, but is never stored.
@@ -194,7 +188,7 @@ func (o *Overlay) put(key string, row store.Row, record *store.Record) {
 	e.state = staged
 	if o.config.Cache {
 		e.state = dirty
-		e.write = &write{*record}
+		e.logAt = record.Timestamp
 		o.used.push(e)
 		o.dirty.push(e)
 		o.addCache(e.size())
@@ -250,16 +244,14 @@ func (o *Overlay) addUncommitted(n int64) {
 }
 
 // evict makes room while the budget is exceeded: clean entries go, the first dirty one
-// has all dirty rows flushed, itself first.
-func (o *Overlay) evict() error {
-	for o.config.Budget.AddCache(0) && o.used.oldest != nil {
+// has all dirty rows flushed, itself first. A row that cannot be logged stays: the error is
+// the next flush's, not that of whoever read or wrote another key.
+func (o *Overlay) evict() {
+	for o.config.Cache && o.config.Budget.AddCache(0) && o.used.oldest != nil {
 		e := o.used.oldest
 		if e.state == dirty {
-			if err := o.flushEntry(e); err != nil {
-				return err
-			}
-			if err := o.flushDirty(); err != nil {
-				return err
+			if o.flushEntry(e) != nil || o.flushDirty() != nil {
+				return
 			}
 			continue
 		}
@@ -268,7 +260,6 @@ func (o *Overlay) evict() error {
 		delete(o.entries, e.key)
 		o.mu.Unlock()
 	}
-	return nil
 }
 
 func (o *Overlay) flushDirty() error {
@@ -282,7 +273,7 @@ func (o *Overlay) flushDirty() error {
 
 // flushEntry logs a dirty row, which is then staged.
 func (o *Overlay) flushEntry(e *entry) error {
-	if err := o.log(e.keyBytes(), &e.row, e.write.record.Timestamp); err != nil {
+	if err := o.log(e.keyBytes(), &e.row, e.logAt); err != nil {
 		return err
 	}
 	o.mu.Lock()
@@ -290,26 +281,48 @@ func (o *Overlay) flushEntry(e *entry) error {
 	o.dirty.remove(e)
 	o.used.remove(e)
 	o.addCache(-e.size())
-	e.state, e.write = staged, nil
+	e.state = staged
 	return nil
 }
 
-// log hands a change to the changelog as a store of this layout logs it: a row's own
+// logOrCheck logs a change at once or, when the cache holds it back, sees to it that it can
+// be logged later: else nothing could be committed any more.
+func (o *Overlay) logOrCheck(key []byte, row *store.Row, timestamp int64) error {
+	if !o.config.Cache {
+		return o.log(key, row, timestamp)
+	}
+	c, ok, err := o.logged(key, row, timestamp)
+	if err != nil || !ok {
+		return err
+	}
+	if check, can := o.config.Log.(store.ChangeChecker); can {
+		return check.Check(c)
+	}
+	return c.Headers.Err()
+}
+
+func (o *Overlay) log(key []byte, row *store.Row, timestamp int64) error {
+	c, ok, err := o.logged(key, row, timestamp)
+	if err != nil || !ok {
+		return err
+	}
+	return o.config.Log.Append(c)
+}
+
+// logged is a change as a store of this layout logs it: a row's own
 // timestamp and headers where the layout keeps them, else the timestamp of the record
 // being processed. A negative row timestamp, left by an upgrade from plain rows, cannot
 // be sent, so the record's stands in for it.
-func (o *Overlay) log(key []byte, row *store.Row, timestamp int64) error {
+func (o *Overlay) logged(key []byte, row *store.Row, timestamp int64) (c store.Change, ok bool, err error) {
 	if o.config.Log == nil {
-		return nil
+		return c, false, nil
 	}
 	if o.config.LogKey != nil {
-		logged, ok := o.config.LogKey(key)
-		if !ok {
-			return nil
+		if key, ok = o.config.LogKey(key); !ok {
+			return c, false, nil
 		}
-		key = logged
 	}
-	c := store.Change{Key: key, Row: store.Row{Value: row.Value, Timestamp: timestamp}}
+	c = store.Change{Key: key, Row: store.Row{Value: row.Value, Timestamp: timestamp}}
 	if !row.Tombstone() && o.config.Layout.HasTimestamp() && row.Timestamp >= 0 {
 		c.Timestamp = row.Timestamp
 	}
@@ -317,9 +330,9 @@ func (o *Overlay) log(key []byte, row *store.Row, timestamp int64) error {
 		c.Headers = row.Headers
 	}
 	if c.Timestamp < 0 {
-		return fmt.Errorf("%w: the changelog needs the timestamp of the record being processed; call SetRecord first", store.ErrNegativeTimestamp)
+		return c, false, fmt.Errorf("%w: the changelog needs the timestamp of the record being processed; call SetRecord first", store.ErrNegativeTimestamp)
 	}
-	return o.config.Log.Append(c)
+	return c, true, nil
 }
 
 // NeedsCommit tells whether the stores of the budget hold so many uncommitted bytes that
@@ -378,7 +391,8 @@ func (o *Overlay) Commit(ctx context.Context) error {
 	o.position = position{}
 	o.settle(list)
 	o.mu.Unlock()
-	return o.evict()
+	o.evict()
+	return nil
 }
 
 // uncommitted returns the uncommitted entries in order of their keys, in a list that
@@ -465,11 +479,19 @@ func (o *Overlay) Abort() {
 	o.early = false
 }
 
+// Settled fails while there are uncommitted rows.
+func (o *Overlay) Settled() error {
+	if o.pending > 0 {
+		return errors.New("there are uncommitted rows: commit or abort first")
+	}
+	return nil
+}
+
 // Restore applies changes of the changelog straight to the table, in one write with
 // their last offset. A key that occurs more than once keeps its last row.
 func (o *Overlay) Restore(changes []store.Change, offset int64) (err error) {
-	if o.pending > 0 {
-		return fmt.Errorf("restore over uncommitted rows: commit or abort first")
+	if err := o.Settled(); err != nil {
+		return err
 	}
 	o.Clear()
 	c, _ := o.table.Checkpoint()

@@ -23,8 +23,8 @@ func (*log) Topic() string    { return "app-store-changelog" }
 func (*log) Partition() int32 { return 0 }
 
 func (l *log) Append(c store.Change) error {
-	if l.fail != nil {
-		return l.fail
+	if err := errors.Join(l.fail, c.Headers.Err()); err != nil {
+		return err
 	}
 	l.changes = append(l.changes, c)
 	return nil
@@ -369,4 +369,34 @@ func TestViews(t *testing.T) {
 		require.Equal(t, []string{"a=2", "b=2"}, rows(t, before), "a scan sees one moment")
 		require.Equal(t, []string{"a=3"}, rows(t, uncommitted.Scan(base.Span{})))
 	})
+}
+
+// What can never be logged is refused when it is put, also when a cache would hold it back:
+// later it would bar every commit.
+func TestUnloggableWritesAreRefusedAtOnce(t *testing.T) {
+	modes(t, func(t *testing.T, cache bool) {
+		f := newFixture(t, cache, store.NewBudget(1<<20))
+		f.write("a", "1")
+		no := &store.Record{Timestamp: store.NoTimestamp}
+		require.ErrorIs(t, f.Put([]byte("b"), store.Row{}, no), store.ErrNegativeTimestamp)
+		bad := store.HeadersFromBlock([]byte{0})
+		require.Error(t, f.Put([]byte("b"), store.Row{Value: []byte("1"), Timestamp: 1, Headers: bad}, f.record()))
+		require.Error(t, f.PutAll([]store.Change{{Key: []byte("b")}}, no))
+		f.commit()
+		require.Equal(t, []string{"a=1"}, f.all(false))
+	})
+}
+
+// A row that cannot be logged while the cache makes room is the next flush's error, not
+// that of another key's reader or writer, and a put that returns an error is not stored.
+func TestEvictionErrorsAreTheFlushs(t *testing.T) {
+	f := newFixture(t, true, store.NewBudget(1))
+	f.log.fail = errors.New("no broker")
+	f.write("a", "1")
+	f.write("b", "1")
+	require.Equal(t, "-", f.get("c"))
+	require.ErrorIs(t, f.Commit(context.Background()), f.log.fail)
+	f.log.fail = nil
+	f.commit()
+	require.Equal(t, []string{"a=1", "b=1"}, f.all(false))
 }

@@ -98,6 +98,19 @@ func (c *Clock) count(n *int32) int32 {
 	return *n
 }
 
+// Attempt runs a write that moves the clock; if it fails, the clock is as it was: a write
+// that is refused must not expire what is there.
+func (c *Clock) Attempt(write func() error) error {
+	now, wanted := c.now, len(c.wanted)
+	err := write()
+	if err != nil {
+		c.mu.Lock()
+		c.now, c.wanted = now, c.wanted[:wanted]
+		c.mu.Unlock()
+	}
+	return err
+}
+
 // Committed makes the state that of the last commit.
 func (c *Clock) Committed() {
 	c.mu.Lock()

@@ -126,6 +126,7 @@ func (t *Table) walk(parts []part, reverse bool) base.Cursor {
 	c := &chain{table: t, parts: parts}
 	for i := range parts {
 		p := &parts[i]
+		p.segment.hold()
 		// The caller may reuse its buffers.
 		p.span.From, p.span.To = bytes.Clone(p.span.From), bytes.Clone(p.span.To)
 		if !t.index.Has(p.span.From) && (t.index == nil || !t.index.Headers) {
@@ -137,6 +138,7 @@ func (t *Table) walk(parts []part, reverse bool) base.Cursor {
 		var err error
 		if p.snapshot, err = p.segment.Snapshot(); err != nil {
 			c.err = err
+			c.parts = parts[:i+1] // what is held
 			break
 		}
 	}
@@ -187,6 +189,7 @@ func (p *part) close() {
 	if p.snapshot != nil {
 		p.snapshot.Close()
 	}
+	p.segment.release()
 }
 
 func (c *chain) Key() []byte    { return c.key }
@@ -216,6 +219,7 @@ func (t *Table) Snapshot() (base.Snapshot, error) {
 			out.Close()
 			return nil, err
 		}
+		s.hold()
 		out.parts = append(out.parts, part{segment: s, snapshot: one})
 	}
 	return out, nil
@@ -245,6 +249,7 @@ func (s *snapshot) Scan(span base.Span) base.Cursor {
 	c := &chain{table: s.table}
 	for _, p := range s.parts {
 		if own, ok := within(span, Key(nil, p.segment.id)); ok {
+			p.segment.hold()
 			one := part{segment: p.segment, snapshot: unowned{p.snapshot}, span: own}
 			one.cursor = s.table.enter(&one)
 			c.parts = append(c.parts, one)
@@ -260,6 +265,7 @@ func (s *snapshot) Close() {
 	for i := range s.parts {
 		s.parts[i].close()
 	}
+	s.parts = nil
 }
 
 // unowned is a snapshot that somebody else closes.

@@ -64,6 +64,8 @@ type Table struct {
 	// aborts before it. The owner's.
 	torn   error
 	tornAt int
+	// expired segments that scans may still hold. The owner's.
+	expired []*segment
 }
 
 var (
@@ -74,6 +76,7 @@ var (
 // segment is one database.
 type segment struct {
 	*migration.Table
+	holds
 	id      int64
 	retired atomic.Bool // expired: readers take its end for that of its rows
 	// unindexed says that base rows of an older format have no index rows.
@@ -354,14 +357,30 @@ func (t *Table) withMissing(changes []store.Change, floor int64) ([]*segment, er
 	return set, nil
 }
 
-// remove deletes expired segments. What cannot be deleted is found again by the next
-// open, and expires again.
+// remove deletes expired segments once nobody reads them. What cannot be deleted is found
+// again by the next open, and expires again.
 func (t *Table) remove(expired []*segment) {
+	t.expired = slices.DeleteFunc(t.expired, func(s *segment) bool { return !s.waits() })
 	for _, s := range expired {
-		if err := errors.Join(s.Close(), remove(t.config.path(s.id))); err != nil {
-			slog.Warn("an expired segment was not deleted well", "store", t.config.Store, "segment", t.config.Name(s.id), "error", err)
+		s.whenUnused(func() {
+			if err := errors.Join(s.Close(), remove(t.config.path(s.id))); err != nil {
+				slog.Warn("an expired segment was not deleted well", "store", t.config.Store, "segment", t.config.Name(s.id), "error", err)
+			}
+		})
+	}
+	for _, s := range expired {
+		if s.waits() {
+			t.expired = append(t.expired, s)
 		}
 	}
+}
+
+// removeNow deletes expired segments that are still read.
+func (t *Table) removeNow() {
+	for _, s := range t.expired {
+		s.now()
+	}
+	t.expired = nil
 }
 
 // current is the file without which a directory holds no database.
@@ -436,6 +455,7 @@ func (t *Table) Wipe() error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.removeNow()
 	old := t.segments()
 	t.set.Store(&[]*segment{})
 	t.setCheckpoint(base.Checkpoint{Offset: store.UnknownOffset}, false)
@@ -468,6 +488,7 @@ func (t *Table) closed() bool { return t.set.Load() == nil }
 // Close flushes and frees every segment.
 func (t *Table) Close() error {
 	t.mu.Lock()
+	t.removeNow()
 	old := t.segments()
 	t.set.Store(nil)
 	t.mu.Unlock()
