@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -106,7 +107,7 @@ func Open(dir string, wanted, listed []string, budget *store.Budget) (*DB, error
 	db, handles, err := grocksdb.OpenDbColumnFamilies(d.options.db, dir, names, d.familyOptions(names))
 	if err != nil {
 		d.free()
-		return nil, fmt.Errorf("open %s: %w", dir, err)
+		return nil, fmt.Errorf("open %s: %w", dir, explain(err))
 	}
 	d.attach(db)
 	for i, h := range handles {
@@ -317,5 +318,16 @@ func bytesPtr(b []byte) *C.char { return (*C.char)(unsafe.Pointer(unsafe.SliceDa
 
 func takeError(c *C.char) error {
 	defer C.rocksdb_free(unsafe.Pointer(c))
-	return errors.New(C.GoString(c))
+	return explain(errors.New(C.GoString(c)))
+}
+
+// explain says what to do about errors that RocksDB words for its own developers.
+func explain(err error) error {
+	switch text := err.Error(); {
+	case strings.HasPrefix(text, "Corruption:"):
+		return fmt.Errorf("%w: %s; delete the store's directory and restore it from the changelog", store.ErrCorrupt, text)
+	case strings.Contains(text, "lock hold by current process"), strings.Contains(text, "While lock file"):
+		return fmt.Errorf("the store is already open, here or in another process: %s", text)
+	}
+	return err
 }
