@@ -60,6 +60,12 @@ type kafkaRun struct {
 	Buffer        int64  `json:"buffer"` // memtable bytes, 0: the default
 	Transactional bool   `json:"transactional"`
 	Count         int    `json:"count"` // operations until it closes, -1: never
+
+	// Of the other families than kv.
+	Retention  int64 `json:"retention"`
+	Size       int64 `json:"size"`
+	Duplicates bool  `json:"duplicates"`
+	Ordered    bool  `json:"ordered"`
 }
 
 // kafkaLine is a line of the driver's output.
@@ -202,16 +208,16 @@ func (c *cluster) makeInput(app string) {
 }
 
 // produce appends operations to the input.
-func (c *cluster) produce(app string, ops []modelOp, first int64) {
+func (c *cluster) produce(app string, ops []scriptOp, first int64) {
 	records := make([]*kgo.Record, len(ops))
 	for i, op := range ops {
 		text, err := json.Marshal(op)
 		require.NoError(c, err)
-		h, err := op.RH.headers()
+		h, err := op.common().RH.headers()
 		require.NoError(c, err)
 		headers, err := changelog.RecordHeaders(h)
 		require.NoError(c, err)
-		records[i] = &kgo.Record{Topic: app + "-in", Value: text, Headers: headers, Timestamp: time.UnixMilli(op.RTS)}
+		records[i] = &kgo.Record{Topic: app + "-in", Value: text, Headers: headers, Timestamp: time.UnixMilli(op.common().RTS)}
 	}
 	for i, r := range c.client.ProduceSync(c.soon(), records...) {
 		require.NoError(c, r.Err)

@@ -19,6 +19,8 @@ import (
 	"github.com/forebay-streams/forebay/kv"
 	"github.com/forebay-streams/forebay/migration"
 	"github.com/forebay-streams/forebay/store"
+	"github.com/forebay-streams/forebay/versioned"
+	"github.com/forebay-streams/forebay/windowed"
 )
 
 // liveRun replays a script as an application that uses forebay would: on the changelog
@@ -31,6 +33,10 @@ type liveRun struct {
 	Cache     int64
 	Offset    int64 // of the first operation in the input
 	Address   string
+	// Of the other families than kv, whose windows have windowSize.
+	Store               string
+	Retention           int64
+	Duplicates, Ordered bool
 	// Buffer is the size of all memtables, 0: the default.
 	Buffer int64
 	// Drain is how many slices of three rows are drained at the end, -1: all.
@@ -42,6 +48,10 @@ type liveRun struct {
 func (r liveRun) options() options {
 	o := defaults()
 	o.format, o.state, o.app, o.guarantee, o.cache, o.offset = r.Format, r.State, r.App, r.Guarantee, r.Cache, r.Offset
+	o.store, o.retention, o.size, o.duplicates = r.Store, r.Retention, windowSize, r.Duplicates
+	if r.Ordered {
+		o.ordered = "index"
+	}
 	return o
 }
 
@@ -51,7 +61,24 @@ func (r liveRun) open(log store.Changelog) (family, error) {
 	if r.Buffer == 0 {
 		return families[o.store](o, dir, log)
 	}
-	opts := []kv.Option{kv.Format(layouts[o.format]), kv.Changelog(log), kv.Shared(store.NewBudget(0, store.WriteBuffers(r.Buffer)))}
+	small := store.NewBudget(0, store.WriteBuffers(r.Buffer))
+	switch o.store {
+	case "window":
+		s, err := windowed.Open(dir, storeName, store.Bytes(), store.Bytes(), windowed.Format(layouts[o.format]), windowed.Changelog(log),
+			windowed.Size(milliseconds(o.size)), windowed.Retention(milliseconds(o.retention)), windowed.Shared(small))
+		if err != nil {
+			return nil, err
+		}
+		return &window{s, layouts[o.format]}, nil
+	case "versioned":
+		s, err := versioned.Open(dir, storeName, store.Bytes(), store.Bytes(), versioned.Format(layouts[o.format]), versioned.Changelog(log),
+			versioned.History(milliseconds(o.retention)), versioned.Shared(small))
+		if err != nil {
+			return nil, err
+		}
+		return &versionedStore{s, layouts[o.format]}, nil
+	}
+	opts := []kv.Option{kv.Format(layouts[o.format]), kv.Changelog(log), kv.Shared(small)}
 	if o.guarantee == exactlyOnceV2 {
 		opts = append(opts, kv.ExactlyOnce())
 	}
@@ -60,6 +87,16 @@ func (r liveRun) open(log store.Changelog) (family, error) {
 		return nil, err
 	}
 	return &keyValue{s, layouts[o.format]}, nil
+}
+
+// topic is what the changelog must be like.
+func (r liveRun) topic() changelog.Spec {
+	kinds := map[string]changelog.Kind{
+		"kv": changelog.KeyValue, "window": changelog.Window, "session": changelog.Session, "versioned": changelog.Versioned,
+	}
+	return changelog.Spec{
+		Topic: changelog.Name(r.App, storeName), Partitions: 1, Kind: kinds[r.Store], Retention: milliseconds(r.Retention),
+	}
 }
 
 func (r liveRun) run(ctx context.Context, ops io.Reader, results io.Writer) (err error) {
@@ -78,7 +115,7 @@ func (r liveRun) run(ctx context.Context, ops io.Reader, results io.Writer) (err
 	adm := kadm.NewClient(client)
 	topic := changelog.Name(r.App, storeName)
 	// Also looks whether the topic is right that Kafka Streams made.
-	if err := changelog.EnsureTopic(ctx, adm, changelog.Spec{Topic: topic, Partitions: 1, Kind: changelog.KeyValue}); err != nil {
+	if err := changelog.EnsureTopic(ctx, adm, r.topic()); err != nil {
 		return err
 	}
 	log, err := changelog.NewWriter(client, topic, 0)
@@ -145,6 +182,9 @@ func (r liveRun) run(ctx context.Context, ops io.Reader, results io.Writer) (err
 	}
 	if err := commit(next); err != nil {
 		return err
+	}
+	if r.Drain == 0 {
+		return nil
 	}
 	drain := migration.NewDrain(f.(migration.Drainable), migration.SliceRows(3))
 	for n, done := 0, false; n != r.Drain && !done; n++ {
