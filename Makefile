@@ -1,19 +1,22 @@
 # forebay: `make help` lists the targets. The build environment itself is in scripts/env.sh.
 SHELL := bash
+# A failure on the left of a pipe fails the target.
+.SHELLFLAGS := -o pipefail -c
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-RACE_PKGS   ?= ./store/... ./internal/... ./migration/... ./kv/... ./changelog/...
+RACE_PKGS   ?= ./store/... ./internal/... ./migration/... ./kv/... ./windowed/... ./session/... ./versioned/... ./changelog/...
 BENCH       ?= .
 BENCH_PKGS  ?= ./...
 FUZZTIME    ?= 30s
 HANDOVERS   ?= 20
-export RACE_PKGS FUZZTIME
+CYCLES      ?= 200
+export RACE_PKGS FUZZTIME CYCLES
 
 WITH_ENV := scripts/env.sh
 
-.PHONY: help deps env test run bench fuzz lint interop-deps interop-handover broker-start broker-stop clean distclean
+.PHONY: help deps env test run bench fuzz crash conformance lint interop-deps interop-handover broker-start broker-stop clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { gsub(/[$$][$$]/, "$$", $$2); printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +39,13 @@ bench: deps ## run the benchmarks (BENCH, BENCH_PKGS)
 
 fuzz: deps ## run every fuzz target for FUZZTIME (30s) each (FUZZ picks by name)
 	@scripts/fuzz.sh
+
+crash: deps ## kill processes that work on a store, CYCLES (200) times, and check what is left (SEED, GROUP)
+	@scripts/crash.sh
+
+conformance: deps ## random operations beside a model: 100,000 on every combination of every family
+	@FOREBAY_OPS=1000000 $(WITH_ENV) go test -count=1 -v -timeout 0 -run '^(TestConformance|TestRandom)$$' ./versioned ./interop/replay | grep -vE '^ *(=== |--- PASS)'
+	@FOREBAY_OPS=100000 $(WITH_ENV) go test -count=1 -v -timeout 0 -run '^TestConformance$$' ./windowed ./session | grep -vE '^ *(=== |--- PASS)'
 
 lint: deps ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l .) && { [ -z "$$unformatted" ] || { echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; } >&2; }

@@ -61,3 +61,6 @@ if [ ${#race[@]} -gt 0 ]; then
   echo "go test -race ${race[*]}"
   run scripts/env.sh go test -race "${flags[@]}" "${race[@]}"
 fi
+
+echo "make crash CYCLES=200"
+CYCLES=200 run scripts/crash.sh

@@ -6,6 +6,9 @@ package failpoint
 
 import "sync/atomic"
 
+// Enabled tells whether marks do anything.
+const Enabled = true
+
 var hook atomic.Pointer[func(name string)]
 
 // Set installs what happens at a mark; nil: nothing.

@@ -1,0 +1,597 @@
+package crash
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/forebay-streams/forebay/internal/failpoint"
+	"github.com/forebay-streams/forebay/kv"
+	"github.com/forebay-streams/forebay/migration"
+	"github.com/forebay-streams/forebay/store"
+)
+
+// childEnv holds the task of a child process.
+const childEnv = "FOREBAY_CRASH_CHILD"
+
+// task is what a child does.
+type task struct {
+	Mode    string // run, downgrade, full
+	Dir     string
+	Seed    uint64 // of this cycle's own choices
+	Variant variant
+	Layout  store.Layout
+	Base    int64 // offset of the base rows
+
+	Kill kill
+	// Until is the input offset at which the child ends, negative: when it has done -Until
+	// operations.
+	Until int64
+	// To and Kafka42 are those of a downgrade.
+	To      store.Layout
+	Kafka42 bool
+}
+
+// variant is how a group's stores are opened and used.
+type variant struct {
+	ExactlyOnce  bool
+	Cache        int64 // bytes; 0: none
+	WriteBuffers int64 // bytes; 0: memtables reach the disk at a close only
+	LogBuffer    int   // records that wait before they are written
+	CommitEvery  int   // operations at most
+	Drain        bool
+	Keys         int
+	Big          bool
+	InputSeed    uint64
+}
+
+func (v variant) String() string {
+	b, _ := json.Marshal(v)
+	return string(b)
+}
+
+// kill says when a child ends.
+type kill struct {
+	// Mark and Hit: at that hit of that mark. Empty: the parent kills after After.
+	Mark  string
+	Hit   int
+	After time.Duration
+	// Early counts from before the open, else from the end of the checks after the restore.
+	Early bool
+	// Wait passes between the mark and the end, so that what the library does behind comes
+	// further.
+	Wait time.Duration
+	// Close the store before a child ends that met its Until.
+	Close bool
+	// Dirty leaves out the commit before the Close: a transaction that failed at its end.
+	Dirty bool
+	// Drain moves rows after every commit, and all of them before a Close.
+	Drain bool
+	// Slice is how many rows a drain moves at a time; 0: any number.
+	Slice int
+	// None lets the child end by itself.
+	None bool
+}
+
+// The child's words to its parent, a line each.
+const (
+	saidReady   = "ready"   // a kill may come
+	saidHit     = "hit"     // this mark ends the child
+	saidChecked = "checked" // all checks after the restore passed
+	saidClosed  = "closed"  // the store was closed at this changelog offset
+	saidFail    = "fail"    // a failure follows
+	saidDone    = "done"    // the task is done
+	saidInfo    = "info"    // to be shown
+	saidNoMount = "nomount" // no file system of its own to be had
+)
+
+// failure is a check that did not hold.
+type failure struct {
+	What string
+	difference
+}
+
+func (f *failure) Error() string { return f.What }
+
+func differ(d difference, what string, args ...any) error {
+	if !d.any() {
+		return nil
+	}
+	return &failure{fmt.Sprintf(what, args...), d}
+}
+
+func failed(what string, args ...any) error { return &failure{What: fmt.Sprintf(what, args...)} }
+
+func say(word string, args ...any) {
+	// One write, so that a kill leaves whole lines.
+	fmt.Fprintln(os.Stdout, append([]any{word}, args...)...)
+}
+
+// child runs a task; it returns only if it was not told to die.
+func child(spec string) int {
+	var t task
+	if err := json.Unmarshal([]byte(spec), &t); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	go func() { // the parent is gone
+		_, _ = io.Copy(io.Discard, bufio.NewReader(os.Stdin))
+		die()
+	}()
+	var err error
+	switch t.Mode {
+	case "run":
+		err = (&worker{task: t, r: rand.New(rand.NewPCG(t.Seed, 1))}).run()
+	case "downgrade":
+		err = t.downgrade()
+	case "full":
+		err = (&worker{task: t, r: rand.New(rand.NewPCG(t.Seed, 1))}).fill()
+	}
+	if err == nil {
+		say(saidDone)
+		return 0
+	}
+	out := failure{What: err.Error()}
+	if f := (*failure)(nil); errors.As(err, &f) {
+		out.difference = f.difference
+	}
+	b, _ := json.Marshal(out)
+	say(saidFail, string(b))
+	return 3
+}
+
+func die() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+// arm begins to count hits. The goroutine that meets its end stands still.
+func (k kill) arm() {
+	hits := 0
+	failpoint.Set(func(name string) {
+		if k.Mark != name {
+			return
+		}
+		if hits++; hits == k.Hit {
+			say(saidHit, name)
+			time.Sleep(k.Wait)
+			die()
+		}
+	})
+}
+
+func (t task) path(name string) string { return filepath.Join(t.Dir, name) }
+func taskDir(dir string) string        { return store.TaskDir(dir, appName, 0, 0) }
+func dbDir(dir string) string          { return filepath.Join(taskDir(dir), "rocksdb", storeName) }
+
+func (t task) downgrade() error {
+	if t.Kill.Mark != "" {
+		t.Kill.arm()
+	}
+	say(saidReady)
+	options := []migration.DowngradeOption{migration.DiscardHeaders(), migration.DiscardTimestamps()}
+	if t.Kafka42 {
+		options = append(options, migration.ForKafka42())
+	}
+	if _, err := migration.Downgrade(dbDir(t.Dir), t.To, options...); err != nil {
+		return err
+	}
+	say(saidDone)
+	die()
+	return nil
+}
+
+// worker is an app with one key-value store: it recovers, and works on its input.
+type worker struct {
+	task
+	r       *rand.Rand
+	input   input
+	base    origin
+	log     *logFile
+	journal *journal
+	store   *kv.Store[[]byte, []byte]
+	drain   *migration.Drain
+
+	next      int64 // input offset
+	committed int64
+	// shadow is what the store's owner must see, undo what it saw of changed keys at the
+	// last commit.
+	shadow rows
+	undo   map[string]*store.Row
+	// position is the one that the next commit must store.
+	position, committedPosition store.Position
+}
+
+func (w *worker) run() error {
+	if err := w.open(); err != nil {
+		return err
+	}
+	if err := w.restore(); err != nil {
+		return err
+	}
+	say(saidChecked)
+	if !w.Kill.Early {
+		w.begin()
+	}
+	until := w.Until
+	if until < 0 {
+		until = w.next - until
+	}
+	nextCommit := w.next + w.interval()
+	for w.next < until {
+		if err := w.step(w.input.at(w.next)); err != nil {
+			return fmt.Errorf("input %d: %w", w.next, err)
+		}
+		w.next++
+		if w.next < nextCommit {
+			continue
+		}
+		if err := w.endRound(); err != nil {
+			return err
+		}
+		nextCommit = w.next + w.interval()
+	}
+	if w.Kill.Close || w.Kill.None {
+		if err := w.close(); err != nil {
+			return err
+		}
+	}
+	if !w.Kill.None {
+		die()
+	}
+	return nil
+}
+
+// close ends as an app does that is told to.
+func (w *worker) close() (err error) {
+	if w.Kill.Dirty {
+		err = w.store.Flush(context.Background())
+	} else {
+		err = w.commit()
+	}
+	for done := !w.Kill.Drain; !done && err == nil; {
+		done, err = w.drain.Step()
+	}
+	if err != nil {
+		return err
+	}
+	offset, _ := w.store.RestoredOffset()
+	if err := w.check("at the end", w.shadow); err != nil {
+		return err
+	}
+	if w.Kill.None {
+		if err := differ(compare(w.input.after(w.next, w.Layout), w.shadow, w.same()), "at the end: the rows are not those of the input"); err != nil {
+			return err
+		}
+	}
+	if err := w.store.Close(); err != nil {
+		return err
+	}
+	say(saidClosed, offset)
+	return nil
+}
+
+// same is how rows compare with those of the input.
+func (w *worker) same() func(a, b store.Row) bool {
+	if w.Base >= 0 {
+		return sameValue
+	}
+	return equal
+}
+
+func (w *worker) begin() {
+	if w.Kill.Mark != "" {
+		w.Kill.arm()
+	}
+	say(saidReady)
+}
+
+func (w *worker) interval() int64 { return 1 + w.r.Int64N(int64(w.Variant.CommitEvery)) }
+
+// open opens store and files, and checks that the store holds what the changelog says up
+// to the stored offset.
+func (w *worker) open() (err error) {
+	v := w.Variant
+	w.input = input{v.InputSeed, v.Keys, v.Big}
+	w.base.offset = w.Base
+	if w.base.rows, err = readRows(w.path("base")); err != nil {
+		return err
+	}
+	if w.Kill.Early {
+		w.begin()
+	}
+	if w.journal, err = openJournal(w.path("journal")); err != nil {
+		return err
+	}
+	if w.log, err = openLog(w.path("changelog"), v.ExactlyOnce, v.LogBuffer); err != nil {
+		return err
+	}
+	w.log.flushed = func() error { return w.journal.note(w.offset(), w.position) }
+	budget := store.NewBudget(v.Cache, store.WriteBuffers(v.WriteBuffers), store.BlockCache(8<<20))
+	options := []kv.Option{kv.Format(w.Layout), kv.Changelog(w.log), kv.Shared(budget)}
+	if v.Cache > 0 {
+		options = append(options, kv.Cache(budget))
+	}
+	if v.ExactlyOnce {
+		options = append(options, kv.ExactlyOnce())
+	}
+	failpoint.Hit("open/begin")
+	if w.store, err = kv.Open(taskDir(w.Dir), storeName, store.Bytes(), store.Bytes(), options...); err != nil {
+		return err
+	}
+	failpoint.Hit("open/done")
+	slice := w.Kill.Slice
+	if slice == 0 {
+		slice = 1 + w.r.IntN(20)
+	}
+	w.drain = migration.NewDrain(w.store, migration.SliceRows(slice))
+	w.position = w.store.Position()
+	w.committedPosition = w.position.Clone()
+	return nil
+}
+
+// restore brings the store up to the changelog's end.
+func (w *worker) restore() error {
+	log, err := readLog(w.path("changelog"), w.Variant.ExactlyOnce)
+	if err != nil {
+		return err
+	}
+	from, known := w.store.RestoredOffset()
+	if !known {
+		from = -1
+	}
+	w.shadow = w.base.replay(log, from, w.Layout)
+	if err := w.check(fmt.Sprintf("before the restore, at changelog offset %d", from), w.shadow); err != nil {
+		return err
+	}
+	var batch []store.Change
+	size := 1 + w.r.IntN(100)
+	for i, r := range log.records {
+		if r.offset <= from {
+			continue
+		}
+		batch = append(batch, r.change)
+		w.shadow.apply(r.change, w.Layout)
+		if len(batch) < size && i+1 < len(log.records) {
+			continue
+		}
+		if err := w.journal.note(r.offset, w.position); err != nil {
+			return err
+		}
+		if err := w.store.RestoreBatch(batch, r.offset); err != nil {
+			return err
+		}
+		failpoint.Hit("restore/batch")
+		batch = nil
+	}
+	if err := w.check("after the restore", w.shadow); err != nil {
+		return err
+	}
+	w.next, err = readInput(w.path("input"))
+	if w.Variant.ExactlyOnce {
+		w.next = log.input
+		if d := compare(w.input.after(w.next, w.Layout), w.shadow, w.same()); d.any() {
+			return differ(d, "after the restore: the rows are not those of the committed input up to %d", w.next)
+		}
+	}
+	w.committed = w.next
+	w.undo = map[string]*store.Row{}
+	return err
+}
+
+// check compares everything that the store's owner sees.
+func (w *worker) check(when string, want rows) error {
+	got := rows{}
+	for row, err := range w.store.All() {
+		if err != nil {
+			return fmt.Errorf("%s: %w", when, err)
+		}
+		row = row.Clone()
+		got[string(row.Key)] = store.Row{Value: row.Data, Timestamp: row.Timestamp, Headers: row.Headers}
+	}
+	return differ(compare(want, got, equal), "%s: the store's rows are not those of the model", when)
+}
+
+// step does an operation, and compares what it says with the shadow.
+func (w *worker) step(o op) error {
+	s := w.store
+	s.SetRecord(o.record)
+	if o.kind == opPutAll {
+		list := make([]kv.Row[[]byte, []byte], len(o.rows))
+		for i, c := range o.rows {
+			list[i] = kv.Row[[]byte, []byte]{Key: c.Key, Value: valueOf(c.Row)}
+			w.write(o, c)
+		}
+		return s.PutAll(list...)
+	}
+	c := o.rows[0]
+	var old store.Value[[]byte]
+	var present, answers bool
+	var err error
+	switch o.kind {
+	case opPut:
+		err = s.Put(c.Key, valueOf(c.Row))
+	case opPutIfAbsent:
+		old, present, err = s.PutIfAbsent(c.Key, valueOf(c.Row))
+		answers = true
+	case opDelete:
+		old, present, err = s.Delete(c.Key)
+		answers = true
+	case opTombstone:
+		err = s.Tombstone(c.Key)
+	case opGet:
+		old, present, err = s.Get(c.Key)
+		answers = true
+	}
+	if err != nil {
+		return err
+	}
+	if answers {
+		want, got := rows{}, rows{}
+		if row, ok := w.shadow[string(c.Key)]; ok {
+			want[string(c.Key)] = row
+		}
+		if present {
+			got[string(c.Key)] = store.Row{Value: old.Data, Timestamp: old.Timestamp, Headers: old.Headers}
+		}
+		if d := compare(want, got, equal); d.any() {
+			return differ(d, "input %d: the store answered with another row", w.next)
+		}
+	}
+	if o.kind != opGet && !(o.kind == opPutIfAbsent && present) {
+		w.write(o, c)
+	}
+	return nil
+}
+
+func valueOf(r store.Row) store.Value[[]byte] {
+	return store.Value[[]byte]{Data: r.Value, Timestamp: r.Timestamp, Headers: r.Headers}
+}
+
+func (w *worker) write(o op, c store.Change) {
+	key := string(c.Key)
+	if _, ok := w.undo[key]; !ok {
+		w.undo[key] = nil
+		if row, ok := w.shadow[key]; ok {
+			w.undo[key] = &row
+		}
+	}
+	w.shadow.apply(c, w.Layout)
+	w.position.Advance(o.record.Topic, o.record.Partition, o.record.Offset)
+}
+
+// endRound commits, or aborts, and does what an owner does between commits.
+func (w *worker) endRound() error {
+	if w.Variant.ExactlyOnce && w.r.IntN(8) == 0 {
+		return w.abort()
+	}
+	if err := w.commit(); err != nil {
+		return err
+	}
+	if w.Kill.Drain || w.Variant.Drain && w.r.IntN(4) == 0 {
+		if _, err := w.drain.Step(); err != nil {
+			return err
+		}
+	}
+	if w.r.IntN(12) == 0 {
+		return w.check(fmt.Sprintf("between commits, at input %d", w.next), w.shadow)
+	}
+	return nil
+}
+
+// offset is the changelog offset that a commit stores now.
+func (w *worker) offset() int64 {
+	if w.log.any {
+		return w.log.acked
+	}
+	if offset, known := w.store.RestoredOffset(); known {
+		return offset
+	}
+	return store.UnknownOffset
+}
+
+func (w *worker) commitInput() error {
+	err := commitInput(w.path("input"), w.next)
+	failpoint.Hit("input/committed")
+	return err
+}
+
+func (w *worker) commit() error {
+	ctx := context.Background()
+	// At-least-once allows the other order, in which the store's commit does the flush.
+	early := !w.Variant.ExactlyOnce && w.r.IntN(4) == 0
+	if !early {
+		if err := w.store.Flush(ctx); err != nil {
+			return err
+		}
+		failpoint.Hit("store/flushed")
+	}
+	switch {
+	case w.Variant.ExactlyOnce:
+		if err := w.log.end(commit, w.next); err != nil {
+			return err
+		}
+		failpoint.Hit("transaction/committed")
+	case !early:
+		if err := w.commitInput(); err != nil {
+			return err
+		}
+	}
+	if err := w.store.Commit(ctx); err != nil {
+		return err
+	}
+	failpoint.Hit("store/committed")
+	if early {
+		if err := w.commitInput(); err != nil {
+			return err
+		}
+	}
+	offset := w.offset()
+	if stored, known := w.store.RestoredOffset(); stored != offset || known != (offset >= 0) || !w.store.Position().Equal(w.position) {
+		return failed("after a commit: offset %d and position %s, want %d and %s", stored, w.store.Position(), offset, w.position)
+	}
+	w.committed = w.next
+	w.committedPosition = w.position.Clone()
+	clear(w.undo)
+	return nil
+}
+
+// abort ends a transaction the other way, and does its input again.
+func (w *worker) abort() error {
+	if w.r.IntN(2) == 0 { // it failed at its end
+		if err := w.store.Flush(context.Background()); err != nil {
+			return err
+		}
+	}
+	w.store.Abort()
+	if err := w.log.end(abort, 0); err != nil {
+		return err
+	}
+	failpoint.Hit("transaction/aborted")
+	for key, row := range w.undo {
+		if row == nil {
+			delete(w.shadow, key)
+		} else {
+			w.shadow[key] = *row
+		}
+	}
+	clear(w.undo)
+	w.next = w.committed
+	w.position = w.committedPosition.Clone()
+	return w.check("after an abort", w.shadow)
+}
+
+func (w *worker) committedRows() (rows, error) {
+	out := rows{}
+	for row, err := range w.store.View(store.ReadCommitted).All() {
+		if err != nil {
+			return nil, err
+		}
+		row = row.Clone()
+		out[string(bytes.Clone(row.Key))] = store.Row{Value: row.Data, Timestamp: row.Timestamp, Headers: row.Headers}
+	}
+	return out, nil
+}
+
+// lastCommit is the shadow as of the last commit.
+func (w *worker) lastCommit() rows {
+	out := maps.Clone(w.shadow)
+	for key, row := range w.undo {
+		if row == nil {
+			delete(out, key)
+		} else {
+			out[key] = *row
+		}
+	}
+	return out
+}

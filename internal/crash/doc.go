@@ -1,0 +1,19 @@
+// Package crash kills processes that work on a store, and compares what is left with a
+// model. It has tests only; `make crash` runs them.
+//
+// A group is one directory and one variant: the guarantee (at-least-once or
+// exactly-once), formats, cache, size of the memtables. In each cycle a child process
+// opens the directory, checks it, restores it from the changelog, checks it again, and
+// goes on with its input until it is killed with SIGKILL: at a mark of package failpoint
+// when that was hit so many times, or by its parent at some moment. Then the parent looks
+// at the files, past all code of the store but RocksDB.
+//
+// What must hold at every instant, with L the replay of the changelog:
+//
+//   - the rows on disk are L up to the stored offset, no more and no less, and the stored
+//     position is the one that was handed over with that offset;
+//   - a later kill never shows an earlier offset;
+//   - after the restore the rows are L up to its end, exactly-once without the records of
+//     aborted transactions, which is then also what the committed input makes;
+//   - at the end of the input they are what the whole input makes.
+package crash
