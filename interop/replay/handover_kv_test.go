@@ -235,6 +235,11 @@ var treeNames = regexp.MustCompile(`^(\.|\.lock|kafka-streams-process-metadata|0
 
 // plant puts old rows beside those that replaced them.
 func (h *kvHandover) plant() {
+	h.plantRows()
+	h.onDisk = dumpStore(h.T, h.state, h.app) // the older family may have been empty
+}
+
+func (h *kvHandover) plantRows() {
 	old := rocks.Default
 	if _, ok := h.onDisk[migration.TimestampedFamily]; ok && h.model.layout == store.WithHeaders {
 		old = migration.TimestampedFamily
