@@ -20,7 +20,8 @@ import (
 
 const (
 	benchRows  = 200_000
-	benchRound = 10_000 // puts between commits
+	benchRound = 10_000    // puts between commits
+	benchCache = 256 << 20 // all rows fit
 )
 
 var benchHeaders = store.NewHeaders(
@@ -67,6 +68,7 @@ func openBench(b *testing.B, options ...kv.Option) *kv.Store[[]byte, []byte] {
 }
 
 func openBenchAt(b *testing.B, dir string, options ...kv.Option) *kv.Store[[]byte, []byte] {
+	options = append(options, kv.Shared(store.NewBudget(0, store.BlockCache(benchCache))))
 	s := must(kv.Open(dir, "bench", store.RawBytes(), store.RawBytes(), options...))
 	b.Cleanup(func() { check(s.Close()) })
 	return s
@@ -103,7 +105,7 @@ func openRaw(b *testing.B) *raw { return openRawAt(b, b.TempDir()) }
 // openRawAt opens a database of forebay's too: both then read the same files.
 func openRawAt(b *testing.B, dir string) *raw {
 	table := grocksdb.NewDefaultBlockBasedTableOptions()
-	cache := grocksdb.NewLRUCache(50 << 20)
+	cache := grocksdb.NewLRUCache(benchCache)
 	table.SetBlockCache(cache)
 	table.SetBlockSize(4096)
 	table.SetFormatVersion(6)
