@@ -1,9 +1,6 @@
 package windowed
 
 import (
-	"log/slog"
-	"time"
-
 	"github.com/forebay-streams/forebay/internal/base"
 	"github.com/forebay-streams/forebay/internal/segment"
 	"github.com/forebay-streams/forebay/internal/windowkey"
@@ -67,20 +64,8 @@ func (s *Store[K, V]) restore(changes []store.Change, offset int64) (err error) 
 			out = append(out, c)
 		}
 	}
-	if l.memory && late > 0 {
-		s.drop(late)
+	if l.memory {
+		s.drops.Add(s.core.Name, late, s.clock.Now().Stream)
 	}
 	return s.core.Overlay.Restore(out, offset)
-}
-
-// warnEvery bounds how often dropped rows are reported.
-const warnEvery = 10 * time.Second
-
-// drop counts rows that came too late, and says so once in a while.
-func (s *Store[K, V]) drop(n int64) {
-	total := s.dropped.Add(n)
-	if now := time.Now(); now.Sub(s.warned) >= warnEvery {
-		s.warned = now
-		slog.Warn("rows came too late and were dropped", "store", s.core.Name, "dropped", total, "stream time", s.clock.Now().Stream)
-	}
 }

@@ -11,8 +11,6 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"sync/atomic"
-	"time"
 
 	"github.com/forebay-streams/forebay/internal/base"
 	"github.com/forebay-streams/forebay/internal/family"
@@ -37,8 +35,7 @@ type Store[K, V any] struct {
 	layout  layout
 	clock   *segment.Clock
 	table   reader // what the owner reads: the overlay
-	dropped atomic.Int64
-	warned  time.Time
+	drops   segment.Drops
 }
 
 // Row is a window of a scan. End is Start plus the store's size. Its headers borrow the
@@ -105,7 +102,7 @@ func (c *config) formats() ([]migration.Format, error) {
 // Dropped is the number of rows that came too late to be stored, since the store was
 // opened. They are logged to the changelog all the same, as Kafka Streams does. It may be
 // called from any goroutine.
-func (s *Store[K, V]) Dropped() int64 { return s.dropped.Load() }
+func (s *Store[K, V]) Dropped() int64 { return s.drops.Total() }
 
 // StreamTime is the newest window start that was put, -1 before there is one.
 func (s *Store[K, V]) StreamTime() int64 { return s.clock.Now().Stream }
@@ -166,7 +163,7 @@ func (s *Store[K, V]) put(key []byte, start int64, row store.Row) error {
 	}
 	live := s.live(start)
 	if !live && (l.memory || !void) {
-		s.drop(1)
+		s.drops.Add(s.core.Name, 1, s.clock.Now().Stream)
 	}
 	if void || !live {
 		record := s.core.Record
