@@ -21,6 +21,7 @@ type Store[K, V any] struct {
 	core    *family.Core
 	codec   family.Codec[K, V]
 	scratch family.Scratch
+	spare   family.Scratch // of a flush listener
 }
 
 // Row is a row of a scan. Its headers borrow the scan's buffer until the next step.

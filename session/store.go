@@ -29,7 +29,8 @@ type Store[K, V any] struct {
 	core    *family.Core
 	codec   family.Codec[K, V]
 	scratch family.Scratch
-	owner   family.Scratch // its Key holds flat keys
+	owner   family.Scratch    // its Key holds flat keys
+	spare   [2]family.Scratch // of a flush listener
 	layout  layout
 	clock   *segment.Clock
 	drops   segment.Drops

@@ -59,6 +59,19 @@ func ValueOf[T any](r Record, data T) Value[T] {
 	return Value[T]{Data: data, Timestamp: r.Timestamp, Headers: r.Headers}
 }
 
+// Flushed is a write that a cache held back and a flush has logged, for those to whom a
+// store forwards its changes.
+type Flushed[T any] struct {
+	// New is what was written last; nil: the row was deleted.
+	New *Value[T]
+	// Old is what the store had when the row was last flushed, or committed; nil: nothing,
+	// or old values were not asked for.
+	Old *Value[T]
+	// Record is the one that was being processed at the last write, as [Record] says: its
+	// timestamp and headers are the context of what is forwarded (KAFKA-18326).
+	Record Record
+}
+
 // Record is the input record being processed: a store takes from it the timestamp and
 // headers of tombstones, what serdes see on look-ups, and its position in the input.
 type Record struct {

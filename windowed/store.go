@@ -32,6 +32,7 @@ type Store[K, V any] struct {
 	scratch family.Scratch
 	owner   family.Scratch // its Key holds flat keys, as that of indexed those of the index
 	indexed family.Scratch
+	spare   [3]family.Scratch // of a flush listener
 	layout  layout
 	clock   *segment.Clock
 	table   reader // what the owner reads: the overlay

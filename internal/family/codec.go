@@ -1,6 +1,9 @@
 package family
 
-import "github.com/forebay-streams/forebay/store"
+import (
+	"github.com/forebay-streams/forebay/internal/overlay"
+	"github.com/forebay-streams/forebay/store"
+)
 
 // Codec turns typed keys and values into bytes and back. Which headers a serde sees is
 // part of the format: a schema id that one call writes must be there for the other.
@@ -35,6 +38,15 @@ type Scratch struct {
 	// headers is the private list that serdes see: a field, because a pointer to it goes
 	// through an interface.
 	headers store.Headers
+}
+
+// Inner runs a flush listener: it may call the store while one of the store's operations,
+// which uses the scratch, is under way.
+func (s *Scratch) Inner(spare *Scratch, call func() error) error {
+	outer := *s
+	*s, *spare = *spare, Scratch{}
+	defer func() { *spare, *s = *s, outer }()
+	return call()
 }
 
 // lent returns the headers for a serde, nil for one that takes none.
@@ -144,4 +156,30 @@ func (c *Codec[K, V]) DecodeValue(s *Scratch, row store.Row) (store.Value[V], er
 func (c *Codec[K, V]) DecodeKey(s *Scratch, key []byte, headers store.Headers) (K, error) {
 	s.headers = headers
 	return c.key.Deserialize(c.topic, s.lent(c.keyFree), key)
+}
+
+// DecodeFlushed decodes a flushed write, whose stored key is given. The key serde sees the
+// headers that the key was written with.
+func (c *Codec[K, V]) DecodeFlushed(s *Scratch, key []byte, f *overlay.Forwarded) (k K, out store.Flushed[V], err error) {
+	out.Record = f.Record
+	for _, side := range []struct {
+		row store.Row
+		to  **store.Value[V]
+	}{{f.Old, &out.Old}, {f.New, &out.New}} {
+		if side.row.Tombstone() {
+			continue
+		}
+		v, err := c.DecodeValue(s, side.row)
+		if err != nil {
+			return k, out, err
+		}
+		v.Headers = v.Headers.Clone()
+		*side.to = &v
+	}
+	headers := f.Record.Headers
+	if c.layout.HasHeaders() {
+		headers = f.New.Headers
+	}
+	k, err = c.DecodeKey(s, key, headers)
+	return k, out, err
 }

@@ -63,6 +63,21 @@ func NewSegmented(name string, c Config, table base.Table, s Segments) *Core {
 // Shell is the core's public side.
 func (c *Core) Shell() Shell { return Shell{c} }
 
+// Forward has flushed writes forwarded, each under the record that it was written under:
+// what the call writes to this store belongs to that. False: the store has no cache.
+func (c *Core) Forward(f overlay.Forward) bool {
+	f.Record = &c.Record
+	if call := f.Call; call != nil {
+		f.Call = func(f overlay.Forwarded) error {
+			outer := c.Record
+			c.Record = f.Record
+			defer func() { c.Record = outer }()
+			return call(f)
+		}
+	}
+	return c.Overlay.SetForward(f)
+}
+
 // Do runs an operation unless the store is closed, and names both in its error.
 func (c *Core) Do(op string, do func() error) error {
 	if err := c.Check(op); err != nil {

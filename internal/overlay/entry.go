@@ -19,7 +19,10 @@ type entry struct {
 	key   string
 	row   store.Row
 	logAt int64 // of a dirty row: timestamp of the record that wrote it
+	held  *held // of a dirty row that will be forwarded, else nil
 	state state
+	// void: a staged tombstone over nothing, which was not logged and is not committed.
+	void bool
 
 	// Links of the recency list, which holds clean and dirty entries.
 	newer, older *entry
@@ -38,7 +41,13 @@ const (
 // entryOverhead is what an entry costs beside its key and row, in bytes.
 const entryOverhead = int(unsafe.Sizeof(entry{}))
 
-func (e *entry) size() int64 { return int64(len(e.key) + e.row.Size() + entryOverhead) }
+func (e *entry) size() int64 {
+	n := len(e.key) + e.row.Size() + entryOverhead
+	if e.held != nil {
+		n += e.held.size()
+	}
+	return int64(n)
+}
 
 func (e *entry) keyBytes() []byte { return keyBytes(e.key) }
 
@@ -112,9 +121,13 @@ func (l *recency) remove(e *entry) {
 }
 
 // writes is the list of dirty entries in order of their last write.
-type writes struct{ first, last *entry }
+type writes struct {
+	first, last *entry
+	n           int
+}
 
 func (l *writes) push(e *entry) {
+	l.n++
 	e.dirtyPrev, e.dirtyNext = l.last, nil
 	if l.last != nil {
 		l.last.dirtyNext = e
@@ -125,6 +138,7 @@ func (l *writes) push(e *entry) {
 }
 
 func (l *writes) remove(e *entry) {
+	l.n--
 	if e.dirtyPrev != nil {
 		e.dirtyPrev.dirtyNext = e.dirtyNext
 	} else {

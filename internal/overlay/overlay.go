@@ -57,6 +57,7 @@ type Overlay struct {
 	position  position
 	committed bool // whether this process has committed once
 	early     bool // whether too many uncommitted bytes ask for a commit
+	forward   forwarding
 
 	cacheBytes, uncommittedBytes int64
 	spare                        []entry        // see newEntry
@@ -108,13 +109,17 @@ func (o *Overlay) Put(key []byte, row store.Row, record *store.Record) error {
 	if err != nil {
 		return err
 	}
+	under, err := o.forward.own()
+	if err != nil {
+		return err
+	}
 	k := o.ownKey(key)
 	if err := o.logOrCheck(keyBytes(k), &row, record.Timestamp); err != nil {
 		return err
 	}
 	row.Headers = packed
 	o.mu.Lock()
-	o.put(k, row, record)
+	o.put(k, row, record, under)
 	o.mu.Unlock()
 	o.evict()
 	return nil
@@ -132,7 +137,10 @@ func (o *Overlay) PutAll(changes []store.Change, record *store.Record) error {
 			return err
 		}
 	}
-	var err error
+	under, err := o.forward.own()
+	if err != nil {
+		return err
+	}
 	for i := range changes {
 		if err = o.logOrCheck(keyBytes(keys[i]), &changes[i].Row, record.Timestamp); err != nil {
 			changes = changes[:i]
@@ -142,10 +150,12 @@ func (o *Overlay) PutAll(changes []store.Change, record *store.Record) error {
 	o.mu.Lock()
 	for i, c := range changes {
 		c.Headers = packed[i]
-		o.put(keys[i], c.Row, record)
+		o.put(keys[i], c.Row, record, under)
 	}
 	o.mu.Unlock()
-	o.evict()
+	if err == nil {
+		o.evict() // may call a listener, which must not meet a caller that takes a write back
+	}
 	return err
 }
 
@@ -172,13 +182,14 @@ func (o *Overlay) ownKey(key []byte) string {
 	return string(key)
 }
 
-func (o *Overlay) put(key string, row store.Row, record *store.Record) {
+func (o *Overlay) put(key string, row store.Row, record, under *store.Record) {
 	o.position.advance(record)
 	e := o.entries[key]
 	if e == nil {
 		e = o.newEntry(key, row)
 	} else {
 		o.forget(e)
+		o.forward.keepBelow(e)
 		e.row = row
 	}
 	if e.state == clean {
@@ -189,6 +200,7 @@ func (o *Overlay) put(key string, row store.Row, record *store.Record) {
 	if o.config.Cache {
 		e.state = dirty
 		e.logAt = record.Timestamp
+		o.forward.hold(e, under)
 		o.used.push(e)
 		o.dirty.push(e)
 		o.addCache(e.size())
@@ -250,7 +262,7 @@ func (o *Overlay) evict() {
 	for o.config.Cache && o.config.Budget.AddCache(0) && o.used.oldest != nil {
 		e := o.used.oldest
 		if e.state == dirty {
-			if o.flushEntry(e) != nil || o.flushDirty() != nil {
+			if o.forward.failed != nil || o.forward.flushing || o.flushDirty(e) != nil {
 				return
 			}
 			continue
@@ -260,29 +272,6 @@ func (o *Overlay) evict() {
 		delete(o.entries, e.key)
 		o.mu.Unlock()
 	}
-}
-
-func (o *Overlay) flushDirty() error {
-	for o.dirty.first != nil {
-		if err := o.flushEntry(o.dirty.first); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// flushEntry logs a dirty row, which is then staged.
-func (o *Overlay) flushEntry(e *entry) error {
-	if err := o.log(e.keyBytes(), &e.row, e.logAt); err != nil {
-		return err
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.dirty.remove(e)
-	o.used.remove(e)
-	o.addCache(-e.size())
-	e.state = staged
-	return nil
 }
 
 // logOrCheck logs a change at once or, when the cache holds it back, sees to it that it can
@@ -347,7 +336,7 @@ func (o *Overlay) Flush(ctx context.Context) error {
 
 func (o *Overlay) flush(ctx context.Context) (base.Checkpoint, error) {
 	c, _ := o.table.Checkpoint()
-	if err := o.flushDirty(); err != nil {
+	if err := o.flushDirty(nil); err != nil {
 		return c, err
 	}
 	o.position.mergeInto(&c.Position)
@@ -379,7 +368,9 @@ func (o *Overlay) Commit(ctx context.Context) error {
 	list := o.uncommitted()
 	o.changes = o.changes[:0]
 	for _, e := range list {
-		o.changes = append(o.changes, store.Change{Key: e.keyBytes(), Row: e.row})
+		if !e.void {
+			o.changes = append(o.changes, store.Change{Key: e.keyBytes(), Row: e.row})
+		}
 	}
 	err = o.table.Commit(o.changes, c)
 	clear(o.changes)
@@ -429,7 +420,7 @@ func (o *Overlay) settle(list []*entry) {
 		return
 	}
 	for _, e := range list {
-		e.state = clean
+		e.state, e.void = clean, false
 		o.used.push(e)
 		o.addCache(e.size())
 	}
@@ -477,6 +468,7 @@ func (o *Overlay) Abort() {
 	o.drop(list)
 	o.position = position{}
 	o.early = false
+	o.forward.failed = nil
 }
 
 // Settled fails while there are uncommitted rows.

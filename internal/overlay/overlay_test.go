@@ -58,10 +58,17 @@ type fixture struct {
 	now   int64
 }
 
-// failingTable is a table whose commits can be made to fail.
+// failingTable is a table whose commits and reads can be made to fail.
 type failingTable struct {
 	base.Table
-	fail error
+	fail, failGet error
+}
+
+func (f *failingTable) Get(key []byte, scratch *[]byte) (store.Row, bool, error) {
+	if f.failGet != nil {
+		return store.Row{}, false, f.failGet
+	}
+	return f.Table.Get(key, scratch)
 }
 
 func (f *failingTable) Commit(changes []store.Change, c base.Checkpoint) error {

@@ -14,6 +14,9 @@ func (o *Overlay) Pass(key []byte, row store.Row, record *store.Record) error {
 			return err
 		}
 	}
+	if o.config.Cache && o.forward.call != nil {
+		return o.passForwarded(bytes.Clone(key), row, record)
+	}
 	if err := o.log(bytes.Clone(key), &row, record.Timestamp); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ func (o *Overlay) Stage(changes []store.Change, record *store.Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, c := range changes {
-		o.put(string(c.Key), c.Row, record)
+		o.put(string(c.Key), c.Row, record, nil)
 	}
 }
 
