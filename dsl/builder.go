@@ -1,0 +1,141 @@
+package dsl
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/forebay-streams/forebay/dsl/internal/engine"
+	"github.com/forebay-streams/forebay/store"
+)
+
+// Builder collects a topology. Its streams and tables are handles on nodes; nothing runs
+// before [Builder.Build]. It is not safe for many goroutines.
+type Builder struct {
+	graph   engine.Graph
+	counter int
+	stores  map[string]*engine.Store
+	errs    []error
+	config  config
+	late    []func() // steps that need the whole topology, before it is built
+}
+
+// NewBuilder returns an empty builder.
+func NewBuilder(options ...BuilderOption) *Builder {
+	b := &Builder{stores: map[string]*engine.Store{}, config: config{policy: Latest()}}
+	for _, o := range options {
+		if err := o(&b.config); err != nil {
+			b.fail("NewBuilder", err)
+		}
+	}
+	return b
+}
+
+// Topology is what a builder built: it is run by an application or by package dsltest.
+type Topology struct {
+	graph *engine.Graph
+}
+
+// Describe prints the topology as Kafka Streams' TopologyDescription does, so that the two
+// can be compared.
+func (t *Topology) Describe() string { return t.graph.Describe() }
+
+// Graph is for the packages below dsl.
+func (t *Topology) Graph() *engine.Graph { return t.graph }
+
+// Build checks the topology and closes the builder. Its error joins all that went wrong,
+// each with the operator's name; they are [BuildError]s.
+func (b *Builder) Build() (*Topology, error) {
+	for _, step := range b.late {
+		step()
+	}
+	b.late = nil
+	if len(b.graph.Nodes) == 0 && len(b.errs) == 0 {
+		b.fail("Build", errors.New("the topology is empty"))
+	}
+	if err := errors.Join(b.errs...); err != nil {
+		return nil, err
+	}
+	return &Topology{graph: &b.graph}, nil
+}
+
+// BuildError is what is wrong with one operator.
+type BuildError struct {
+	// Operator is the name of the node, as [Topology.Describe] prints it, or that of the
+	// function when there is no node.
+	Operator string
+	Err      error
+}
+
+func (e *BuildError) Error() string { return fmt.Sprintf("dsl: %s: %v", e.Operator, e.Err) }
+func (e *BuildError) Unwrap() error { return e.Err }
+
+func (b *Builder) fail(operator string, err error) {
+	b.errs = append(b.errs, &BuildError{operator, err})
+}
+
+// name takes a number, whether the name is used or not.
+func (b *Builder) name(prefix string) string {
+	n := b.counter
+	b.counter++
+	return fmt.Sprintf("%s%010d", prefix, n)
+}
+
+// nameOr is the user's name if there is one. The number is taken all the same.
+func (b *Builder) nameOr(given, prefix string) string {
+	name := b.name(prefix)
+	if given != "" {
+		return given
+	}
+	return name
+}
+
+// add appends a node behind its parents.
+func (b *Builder) add(n *engine.Node) *engine.Node {
+	if b.graph.Add(n) {
+		b.fail(n.Name, errors.New("the name is taken by another operator"))
+	}
+	if n.Name == "" {
+		b.fail("", errors.New("an operator has an empty name"))
+	}
+	return n
+}
+
+// processor adds a node that processes.
+func (b *Builder) processor(name string, make func() engine.Processor, parents ...*engine.Node) *engine.Node {
+	return b.add(&engine.Node{Name: name, New: make, Parents: parents})
+}
+
+// store registers a store. Two of one name are an error, since they would share a directory.
+func (b *Builder) store(operator string, s *engine.Store) *engine.Store {
+	if b.stores[s.Name] != nil {
+		b.fail(operator, fmt.Errorf("the store %q exists already", s.Name))
+	}
+	b.stores[s.Name] = s
+	return s
+}
+
+// serde reports a missing one at the operator that needs it.
+func serdeFor[T any](b *Builder, operator, of string, s store.Serde[T]) codec[T] {
+	s = known(s)
+	if s == nil {
+		b.fail(operator, fmt.Errorf("%s of type %T: %w", of, *new(T), errNoSerde))
+	}
+	return newCodec(s)
+}
+
+// distinct refuses a topic list that names none, or one twice.
+func distinct(topics []string) error {
+	if len(topics) == 0 {
+		return errors.New("no topic is given")
+	}
+	for i, t := range topics {
+		if t == "" {
+			return errors.New("a topic's name is empty")
+		}
+		if slices.Contains(topics[:i], t) {
+			return fmt.Errorf("the topic %q is given twice", t)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,313 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/forebay-streams/forebay/store"
+)
+
+// Config is what a task needs of whoever drives it.
+type Config struct {
+	App       string
+	Partition int32
+	// Dir is the task's directory.
+	Dir string
+	// InMemory keeps all stores in memory, whatever they ask for.
+	InMemory bool
+	// Budget is shared by the stores of all tasks. Cache tells whether it has any bytes for
+	// record caches.
+	Budget *store.Budget
+	Cache  bool
+	// Produce takes what sinks produce. It may return before the record is sent.
+	Produce func(Produced) error
+	// Log makes the writer of a changelog.
+	Log func(topic string, partition int32) store.Changelog
+	// Partitions tells how many partitions a topic has.
+	Partitions func(topic string) int32
+	Now        func() time.Time
+	// EmitInterval is how much wall-clock time passes between two emissions of closed windows
+	// or unmatched rows, at least.
+	EmitInterval time.Duration
+	// Shared are the states of global stores, which other tasks opened.
+	Shared map[string]State
+	Logger *slog.Logger
+}
+
+// Task runs one sub-topology for one partition. One goroutine owns it.
+type Task struct {
+	config  Config
+	nodes   []*Node
+	sources map[string]*Node
+	procs   map[*Node]Processor
+	states  map[string]State
+	owned   []State // in the order of the topology
+
+	current    store.Record
+	streamTime int64
+	times      map[partition]int64
+	marks      map[string]int64
+	shared     map[string]any
+	schedules  []*schedule
+	dropped    map[drop]int64
+}
+
+type partition struct {
+	topic string
+	index int32
+}
+
+type drop struct{ node, reason string }
+
+// NewTask opens the stores of a group and makes its processors. After an error nothing
+// is left open.
+func NewTask(g Group, c Config) (_ *Task, err error) {
+	t := &Task{
+		config: c, nodes: g.Nodes, streamTime: -1, current: nowhere,
+		sources: map[string]*Node{}, procs: map[*Node]Processor{}, states: map[string]State{},
+		times: map[partition]int64{}, marks: map[string]int64{}, shared: map[string]any{}, dropped: map[drop]int64{},
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.Close())
+		}
+	}()
+	for name, s := range c.Shared {
+		t.states[name] = s
+	}
+	for _, s := range g.Stores {
+		env := &Env{Dir: c.Dir, Topic: s.topic(c.App), Partition: c.Partition, InMemory: c.InMemory, Budget: c.Budget, Cache: c.Cache}
+		if s.Changelog != nil {
+			env.Log = c.Log(env.Topic, c.Partition)
+		}
+		state, err := s.Open(env)
+		if err != nil {
+			return nil, err
+		}
+		t.states[s.Name] = state
+		t.owned = append(t.owned, state)
+	}
+	for _, n := range g.Nodes {
+		if n.Source != nil {
+			for _, topic := range n.Source.Topics {
+				t.sources[topic.In(c.App)] = n
+			}
+		}
+		if n.New != nil {
+			t.procs[n] = n.New()
+		}
+	}
+	for _, n := range g.Nodes {
+		if p := t.procs[n]; p != nil {
+			if err := p.Init(&Context{t, n}); err != nil {
+				return nil, fmt.Errorf("%s: %w", n.Name, err)
+			}
+		}
+	}
+	return t, nil
+}
+
+// nowhere is the record context when no record is being processed.
+var nowhere = store.Record{Partition: -1, Offset: -1, Timestamp: store.NoTimestamp}
+
+// Reads tells whether the task has a source for the topic.
+func (t *Task) Reads(topic string) bool { return t.sources[topic] != nil }
+
+// Process runs a record through the topology.
+func (t *Task) Process(in Input) error {
+	n := t.sources[in.Topic]
+	if n == nil {
+		return fmt.Errorf("no source reads the topic %q", in.Topic)
+	}
+	h := in.Headers.Copy()
+	r := Record{Timestamp: in.Timestamp, Headers: in.Headers}
+	var err error
+	if r.Key, r.Value, r.Old, err = n.Source.Decode(in.Topic, &h, in.Key, in.Value); err != nil {
+		return fmt.Errorf("%s: %s-%d, offset %d: %w", n.Name, in.Topic, in.Partition, in.Offset, err)
+	}
+	p := partition{in.Topic, in.Partition}
+	previous, known := t.times[p]
+	if !known {
+		previous = -1
+	}
+	if n.Source.Timestamp != nil {
+		t.current = store.Record{Topic: in.Topic, Partition: in.Partition, Offset: in.Offset, Timestamp: in.Timestamp, Headers: in.Headers}
+		r.Timestamp = n.Source.Timestamp(r, previous)
+	}
+	if r.Timestamp < 0 {
+		t.drop(n.Name, "negative timestamp")
+		return nil
+	}
+	t.times[p] = max(previous, r.Timestamp)
+	t.streamTime = max(t.streamTime, r.Timestamp)
+	t.current = store.Record{Topic: in.Topic, Partition: in.Partition, Offset: in.Offset, Timestamp: r.Timestamp, Headers: in.Headers}
+	defer func() { t.current = nowhere }()
+	return t.forward(n, r, "")
+}
+
+// forward runs the children of a node, or one of them.
+func (t *Task) forward(from *Node, r Record, only string) error {
+	if r.Timestamp < 0 {
+		return fmt.Errorf("%s forwards a record: %w: %d", from.Name, store.ErrNegativeTimestamp, r.Timestamp)
+	}
+	saved := t.current
+	for _, n := range from.children {
+		if only != "" && n.Name != only {
+			continue
+		}
+		t.current.Timestamp, t.current.Headers = r.Timestamp, r.Headers
+		if err := t.run(n, r); err != nil {
+			t.current = saved
+			return err
+		}
+	}
+	t.current = saved
+	return nil
+}
+
+func (t *Task) run(n *Node, r Record) error {
+	if n.Sink != nil {
+		return named(n, t.send(n.Sink, r))
+	}
+	return named(n, t.procs[n].Process(r))
+}
+
+// nodeError names the node in which an error arose, the innermost only.
+type nodeError struct {
+	node string
+	err  error
+}
+
+func (e *nodeError) Error() string { return e.node + ": " + e.err.Error() }
+func (e *nodeError) Unwrap() error { return e.err }
+
+func named(n *Node, err error) error {
+	if err == nil {
+		return nil
+	}
+	if inner := (*nodeError)(nil); errors.As(err, &inner) {
+		return err
+	}
+	return &nodeError{n.Name, err}
+}
+
+func (t *Task) send(s *Sink, r Record) error {
+	topic := s.Topic.In(t.config.App)
+	if s.Dynamic != nil {
+		topic = s.Dynamic(t.current, r)
+	}
+	out := Produced{Topic: topic, Partition: AnyPartition, Timestamp: r.Timestamp, Headers: r.Headers.Copy()}
+	var err error
+	if out.Key, out.Value, err = s.Encode(topic, &out.Headers, r); err != nil {
+		return err
+	}
+	out.Partition = s.Partition(topic, r, out.Key, t.config.Partitions(topic))
+	return t.config.Produce(out)
+}
+
+// Punctuate calls the schedules that are due.
+func (t *Task) Punctuate() error {
+	for _, s := range t.schedules {
+		now := t.streamTime
+		if s.kind == WallClock {
+			now = t.config.Now().UnixMilli()
+		}
+		if s.cancelled || now < s.next || s.kind == StreamClock && now < 0 {
+			continue
+		}
+		s.next += ((now-s.next)/s.interval + 1) * s.interval
+		t.current = store.Record{Partition: -1, Offset: -1, Timestamp: now}
+		err := s.punctuate(now)
+		t.current = nowhere
+		if err != nil {
+			return named(s.node, err)
+		}
+	}
+	t.schedules = slices.DeleteFunc(t.schedules, func(s *schedule) bool { return s.cancelled })
+	return nil
+}
+
+// Flush forwards and logs what the caches hold back, in the order of the topology.
+func (t *Task) Flush(ctx context.Context) error {
+	for _, s := range t.owned {
+		if err := s.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	for _, n := range t.nodes {
+		if c, ok := t.procs[n].(Committer); ok {
+			if err := c.BeforeCommit(); err != nil {
+				return named(n, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Commit writes everything since the last commit to the stores. Whoever drives the task
+// has flushed it, and committed the input offsets.
+func (t *Task) Commit(ctx context.Context) error {
+	var errs []error
+	for _, s := range t.owned {
+		errs = append(errs, s.Commit(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// Close drops what is not committed and frees everything.
+func (t *Task) Close() error {
+	var errs []error
+	for _, n := range slices.Backward(t.nodes) {
+		if c, ok := t.procs[n].(Closer); ok {
+			errs = append(errs, c.Close())
+		}
+	}
+	for _, s := range slices.Backward(t.owned) {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// State returns an open store of the task.
+func (t *Task) State(name string) (State, bool) {
+	s, ok := t.states[name]
+	return s, ok
+}
+
+// States are the task's own stores, in the order of the topology.
+func (t *Task) States() []State { return t.owned }
+
+// StreamTime is the largest timestamp that the task has taken in, -1 at first.
+func (t *Task) StreamTime() int64 { return t.streamTime }
+
+// Marks are the values that are committed with the input offsets.
+func (t *Task) Marks() map[string]int64 { return t.marks }
+
+// Resume sets time and marks to those of a commit.
+func (t *Task) Resume(streamTime int64, marks map[string]int64) {
+	t.streamTime = max(t.streamTime, streamTime)
+	for k, v := range marks {
+		t.marks[k] = v
+	}
+}
+
+// Dropped is how many records were dropped, in all.
+func (t *Task) Dropped() (n int64) {
+	for _, d := range t.dropped {
+		n += d
+	}
+	return n
+}
+
+func (t *Task) drop(node, reason string) {
+	key := drop{node, reason}
+	t.dropped[key]++
+	if n := t.dropped[key]; n&(n-1) == 0 {
+		t.config.Logger.Warn("record dropped", "node", node, "reason", reason, "topic", t.current.Topic,
+			"partition", t.current.Partition, "offset", t.current.Offset, "total", n)
+	}
+}

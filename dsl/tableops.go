@@ -1,0 +1,174 @@
+package dsl
+
+import (
+	"github.com/forebay-streams/forebay/dsl/internal/engine"
+	"github.com/forebay-streams/forebay/store"
+)
+
+// Filter keeps the rows that the predicate holds for; of others it deletes the key. The
+// result has a store only with [As] or another store option.
+func (t *Table[K, V]) Filter(keep func(key K, value V) bool, options ...StoreOption) *Table[K, V] {
+	return t.filter(keep, true, options)
+}
+
+// FilterNot keeps the rows that the predicate does not hold for.
+func (t *Table[K, V]) FilterNot(drop func(key K, value V) bool, options ...StoreOption) *Table[K, V] {
+	return t.filter(drop, false, options)
+}
+
+func (t *Table[K, V]) filter(predicate func(K, V) bool, keep bool, options []StoreOption) *Table[K, V] {
+	s := collect(options)
+	out := derive(t, "KTABLE-FILTER-", s, t.value, func(_ *engine.Context, key any, r row) (any, error) {
+		if predicate(as[K](key), as[V](r.value)) != keep {
+			return nil, nil
+		}
+		return r.value, nil
+	}, true)
+	if t.state.enableOld(false) {
+		// With old values at hand, rows that were never let through cause no deletions.
+		out.state.enableOld(false)
+	}
+	return out
+}
+
+// MapTableValues turns each value of a table into another. The result has a store only with
+// [As] or another store option.
+func MapTableValues[K, V, W any](t *Table[K, V], to func(value V) W, options ...StoreOption) *Table[K, W] {
+	return MapTableValuesWithKey(t, func(_ K, v V) W { return to(v) }, options...)
+}
+
+// MapTableValuesWithKey is MapTableValues with a look at the key, which must not be changed.
+func MapTableValuesWithKey[K, V, W any](t *Table[K, V], to func(key K, value V) W, options ...StoreOption) *Table[K, W] {
+	return derive(t, "KTABLE-MAPVALUES-", collect(options), sameSerde[V, W](t.value), func(_ *engine.Context, key any, r row) (any, error) {
+		return box(to(as[K](key), as[V](r.value))), nil
+	}, false)
+}
+
+// derive adds a table whose rows follow one by one from those of another. change is not
+// called for a null value; nil from it is none.
+func derive[K, V, W any](t *Table[K, V], prefix string, s settings, value store.Serde[W], change func(c *engine.Context, key any, r row) (any, error), filter bool) *Table[K, W] {
+	b := t.b
+	name, storeName := deriveNames(b, prefix, s)
+	out := &Table[K, W]{b: b, key: t.key, value: value, windows: t.windows}
+	p := derived{change: change, filter: filter}
+	out.node = b.processor(name, func() engine.Processor { own := p; return &own }, t.node)
+	out.state = &tableState{versioned: t.state.versioned && storeName == "" || s.history != nil, history: t.state.history}
+	if storeName != "" {
+		st, open := keyValue(b, name, storeName, t.key, value, s)
+		out.node.Connect(st)
+		p.open = open
+		out.state = ownState(st, open, s, &p.sendOld)
+		return out
+	}
+	out.state.enableOld = func(force bool) bool {
+		p.sendOld = p.sendOld || t.state.enableOld(force)
+		return p.sendOld
+	}
+	out.state.view = func() viewSource {
+		parent := t.state.view()
+		return viewSource{parent.stores, func(c *engine.Context) (view, error) {
+			v, err := parent.open(c)
+			return &derivedView{c, v, change}, err
+		}}
+	}
+	return out
+}
+
+// deriveNames takes the numbers of a table operator that may have a store.
+func deriveNames(b *Builder, prefix string, s settings) (name, storeName string) {
+	if s.materialized {
+		if storeName = s.store; storeName == "" {
+			b.counter++ // of a store's name: an unnamed one is not made
+		}
+	}
+	return b.nameOr(s.name, prefix), storeName
+}
+
+// derived turns the changes of a table into those of another.
+type derived struct {
+	c       *engine.Context
+	change  func(c *engine.Context, key any, r row) (any, error)
+	filter  bool
+	open    opener // nil: no store
+	sendOld bool
+	rows    rows
+	cached  bool
+}
+
+func (p *derived) Init(c *engine.Context) (err error) {
+	p.c = c
+	if p.open == nil {
+		return nil
+	}
+	if p.rows, err = p.open(c); err == nil {
+		p.cached = p.rows.forwardFlushed(c, p.sendOld)
+	}
+	return err
+}
+
+func (p *derived) Process(r engine.Record) (err error) {
+	in := p.c.Record()
+	if r.Value, err = p.changed(r.Key, r.Value, in); err != nil {
+		return err
+	}
+	var old row
+	var ok bool
+	if p.rows != nil {
+		if old, ok, err = p.rows.get(in, r.Key); err != nil {
+			return err
+		}
+		r.Old = old.value
+	} else if p.sendOld {
+		if r.Old, err = p.changed(r.Key, r.Old, in); err != nil {
+			return err
+		}
+	}
+	if p.filter && p.sendOld && r.Old == nil && r.Value == nil {
+		return nil
+	}
+	if !p.sendOld {
+		r.Old = nil
+	}
+	if p.rows == nil {
+		return p.c.Forward(r)
+	}
+	at, err := p.rows.put(in, r.Key, r.Value, r.Timestamp, stored(old, ok))
+	if err != nil || at.rejected || p.cached {
+		return err
+	}
+	r.Headers, r.Stale = at.out, r.Stale || at.stale
+	return p.c.Forward(r)
+}
+
+func (p *derived) changed(key, value any, in store.Record) (any, error) {
+	if value == nil {
+		return nil, nil
+	}
+	return p.change(p.c, key, row{value, in.Timestamp, in.Headers})
+}
+
+// derivedView computes rows of a table without store from those of its parent: with the
+// parent's timestamp and headers.
+type derivedView struct {
+	c      *engine.Context
+	parent view
+	change func(c *engine.Context, key any, r row) (any, error)
+}
+
+func (v *derivedView) get(in store.Record, key any) (row, bool, error) {
+	return v.from(key)(v.parent.get(in, key))
+}
+
+func (v *derivedView) getAsOf(in store.Record, key any, at int64) (row, bool, error) {
+	return v.from(key)(v.parent.getAsOf(in, key, at))
+}
+
+func (v *derivedView) from(key any) func(row, bool, error) (row, bool, error) {
+	return func(r row, ok bool, err error) (row, bool, error) {
+		if err != nil || !ok {
+			return row{}, false, err
+		}
+		r.value, err = v.change(v.c, key, r)
+		return r, err == nil && r.value != nil, err
+	}
+}

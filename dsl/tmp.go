@@ -1,0 +1,3 @@
+package dsl
+
+type rowFormat interface{}
