@@ -23,6 +23,9 @@ type Buffered struct {
 	Time int64
 }
 
+// SamePrior tells whether the old value is the prior one: it is then kept once.
+func (b *Buffered) SamePrior() bool { return sameValue(b.Prior.Value, b.Old.Value) }
+
 // Headers of a suppress buffer's changelog records.
 const (
 	versionHeader = "v"
@@ -267,8 +270,7 @@ type Delayed struct {
 	Value   []byte
 }
 
-// EncodeDelayed returns the row's changelog value. The local row is the same without the
-// last 8 bytes.
+// EncodeDelayed returns the row's changelog value; see [LocalDelayed].
 func EncodeDelayed(d Delayed) ([]byte, error) {
 	value, err := appendValues(nil, d.Context, nil, nil, d.Value)
 	return append(value, make([]byte, timeSize)...), err
@@ -279,6 +281,12 @@ func EncodeDelayed(d Delayed) ([]byte, error) {
 func DecodeDelayed(value []byte) (Delayed, error) {
 	b, _, err := decodeValues(value)
 	return Delayed{Context: b.Context, Value: b.New}, err
+}
+
+// LocalDelayed is the part of a changelog value that the local row has.
+func LocalDelayed(value []byte) ([]byte, error) {
+	_, rest, err := decodeValues(value)
+	return value[: len(value)-len(rest) : len(value)-len(rest)], err
 }
 
 // DelayedKey is the place of a row in the buffer: its time, its key, and its number among

@@ -307,6 +307,9 @@ func TestDelayed(t *testing.T) {
 			assert.Equal(t, d.Context.Headers.List(), got.Context.Headers.List())
 			assert.Equal(t, d.Context.Timestamp, got.Context.Timestamp)
 		}
+		local, err := wire.LocalDelayed(logged)
+		require.NoError(t, err)
+		assert.Equal(t, logged[:len(logged)-8], local)
 		_, err = wire.DecodeDelayed(logged[:len(logged)-9])
 		require.ErrorIs(t, err, store.ErrCorrupt)
 	}
