@@ -1,0 +1,31 @@
+package dsl_test
+
+import (
+	"maps"
+
+	"github.com/forebay-streams/forebay/dsl"
+)
+
+func init() { maps.Copy(topologies, joinTopologies) }
+
+// join shows what is missing as null, as text in Java does.
+func join(left, right *string) *string { return text(orNull(left) + "|" + orNull(right)) }
+
+func orNull(s *string) string {
+	if s == nil {
+		return "null"
+	}
+	return *s
+}
+
+var joinTopologies = map[string]func(b *dsl.Builder){
+	"table-join-inner": func(b *dsl.Builder) {
+		out(dsl.JoinTables(table(b, "a", "l"), table(b, "b", "r"), join, nil, dsl.As("j")).ToStream())
+	},
+	"table-join-left": func(b *dsl.Builder) {
+		out(dsl.LeftJoinTables(table(b, "a", "l"), table(b, "b", "r"), join, nil, dsl.As("j")).ToStream())
+	},
+	"table-join-outer": func(b *dsl.Builder) {
+		out(dsl.OuterJoinTables(table(b, "a", "l"), table(b, "b", "r"), join, nil, dsl.As("j")).ToStream())
+	},
+}
