@@ -76,6 +76,11 @@ func Shared(budget *store.Budget) Option { return func(c *config) { c.Budget = b
 // Streams may have left uncommitted rows is then refused with [store.ErrTaskCorrupted].
 func ExactlyOnce() Option { return func(c *config) { c.Config.ExactlyOnce = true } }
 
+// LogHeaders logs the headers of rows though the format does not keep them, as Kafka Streams
+// 4.3 and later do for the windows of stream-stream joins and the subscriptions of
+// foreign-key joins. The store must not have a cache.
+func LogHeaders() Option { return func(c *config) { c.LogHeaders = true } }
+
 // StrictHeaders checks a row's whole header block whenever the row is read, as Kafka
 // does, instead of at the first look.
 func StrictHeaders() Option { return func(c *config) { c.Strict = true } }

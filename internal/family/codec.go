@@ -12,6 +12,7 @@ type Codec[K, V any] struct {
 	layout store.Layout
 	strict bool
 	logged bool
+	rides  bool // headers go with the row, to the changelog at least
 	key    store.Serde[K]
 	value  store.Serde[V]
 
@@ -22,6 +23,7 @@ type Codec[K, V any] struct {
 // NewCodec makes the codec of a store.
 func NewCodec[K, V any](c Config, key store.Serde[K], value store.Serde[V]) Codec[K, V] {
 	out := Codec[K, V]{topic: c.Topic, layout: c.Layout, strict: c.Strict, logged: c.Log != nil, key: key, value: value}
+	out.rides = c.Layout.HasHeaders() || c.LogHeaders
 	_, out.valueFree = value.(store.HeaderFree)
 	if _, out.keyFree = key.(store.HeaderFree); out.keyFree {
 		out.appendKey, _ = key.(store.Appender[K])
@@ -82,11 +84,11 @@ func (c *Codec[K, V]) keyBytes(s *Scratch, key K) (k []byte, err error) {
 }
 
 // Encode serializes a put: key, then value, both with the row's headers where the store
-// keeps them, else with the record's. What they add belongs to the row. A value that its
+// keeps or logs them, else with the record's. What they add belongs to the row. A value that its
 // serializer makes nil gives a tombstone.
 func (c *Codec[K, V]) Encode(s *Scratch, record *store.Record, key K, v *store.Value[V]) ([]byte, store.Row, error) {
 	s.headers = record.Headers.Copy()
-	if c.layout.HasHeaders() {
+	if c.rides {
 		s.headers = v.Headers.Copy()
 	}
 	k, err := c.keyBytes(s, key)
@@ -104,7 +106,7 @@ func (c *Codec[K, V]) Encode(s *Scratch, record *store.Record, key K, v *store.V
 	if c.layout.HasTimestamp() {
 		row.Timestamp = v.Timestamp
 	}
-	if c.layout.HasHeaders() {
+	if c.rides {
 		// The changelog needs the headers one by one, so a block that was passed through
 		// unparsed must be found malformed before anything is written.
 		if c.logged {
@@ -122,7 +124,7 @@ func (c *Codec[K, V]) Encode(s *Scratch, record *store.Record, key K, v *store.V
 func (c *Codec[K, V]) Tombstone(s *Scratch, record *store.Record, key K) ([]byte, store.Row, error) {
 	k, err := c.LookupKey(s, record.Headers, key)
 	row := store.Row{Timestamp: store.NoTimestamp}
-	if c.layout.HasHeaders() {
+	if c.rides {
 		row.Headers = s.headers
 	}
 	return k, row, err

@@ -22,6 +22,7 @@ type Config struct {
 	Budget      *store.Budget // nil: nothing is shared
 	ExactlyOnce bool
 	Strict      bool // check header blocks at every read
+	LogHeaders  bool // log headers of a layout that does not keep them
 	Topic       string
 	Partition   int32
 }
@@ -48,6 +49,8 @@ func (c *Config) Check(dir, name string) error {
 		return fmt.Errorf("%w: no directory; give the task's directory, or the option InMemory", store.ErrConfig)
 	case c.Cache && c.Budget == nil:
 		return fmt.Errorf("%w: Cache needs a budget", store.ErrConfig)
+	case c.Cache && c.LogHeaders:
+		return fmt.Errorf("%w: LogHeaders and Cache exclude each other", store.ErrConfig)
 	}
 	if c.Log != nil {
 		c.Topic, c.Partition = c.Log.Topic(), c.Log.Partition()

@@ -27,6 +27,8 @@ type Config struct {
 	Budget *store.Budget
 	// InMemory says that the table keeps the bytes of the rows it is given.
 	InMemory bool
+	// LogHeaders logs the rows' headers though the layout does not keep them.
+	LogHeaders bool
 	// LogKey turns a row's key into that of its changelog record, whose bytes never change
 	// afterwards if the row's do not; ok is false for a row that is not logged. Nil: the
 	// keys are the same.
@@ -117,12 +119,20 @@ func (o *Overlay) Put(key []byte, row store.Row, record *store.Record) error {
 	if err := o.logOrCheck(keyBytes(k), &row, record.Timestamp); err != nil {
 		return err
 	}
-	row.Headers = packed
+	row.Headers = o.kept(packed)
 	o.mu.Lock()
 	o.put(k, row, record, under)
 	o.mu.Unlock()
 	o.evict()
 	return nil
+}
+
+// kept are the headers that a row has once it is logged: those that the layout keeps.
+func (o *Overlay) kept(h store.Headers) store.Headers {
+	if !o.config.Layout.HasHeaders() {
+		return store.Headers{}
+	}
+	return h
 }
 
 // PutAll writes changes in order as Put does; other goroutines see all or none of them.
@@ -149,7 +159,7 @@ func (o *Overlay) PutAll(changes []store.Change, record *store.Record) error {
 	}
 	o.mu.Lock()
 	for i, c := range changes {
-		c.Headers = packed[i]
+		c.Headers = o.kept(packed[i])
 		o.put(keys[i], c.Row, record, under)
 	}
 	o.mu.Unlock()
@@ -315,7 +325,7 @@ func (o *Overlay) logged(key []byte, row *store.Row, timestamp int64) (c store.C
 	if !row.Tombstone() && o.config.Layout.HasTimestamp() && row.Timestamp >= 0 {
 		c.Timestamp = row.Timestamp
 	}
-	if o.config.Layout.HasHeaders() {
+	if o.config.Layout.HasHeaders() || o.config.LogHeaders {
 		c.Headers = row.Headers
 	}
 	if c.Timestamp < 0 {
