@@ -1,8 +1,10 @@
 package dsl_test
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/forebay-streams/forebay/dsl"
 )
@@ -56,6 +58,8 @@ func print[V any](v V) *string {
 		return v
 	case int64:
 		return text(strconv.FormatInt(v, 10))
+	case nil:
+		return nil
 	}
 	panic("no text")
 }
@@ -63,6 +67,20 @@ func print[V any](v V) *string {
 func out[V any](s *dsl.Stream[string, V]) {
 	dsl.MapValues(s, print[V]).To("out")
 }
+
+// windowed writes a windowed table's changes, their keys as text.
+func windowed[V any](s *dsl.Stream[dsl.Windowed[string], V]) {
+	dsl.Map(s, func(k dsl.Windowed[string], v V) (string, *string) {
+		return fmt.Sprintf("%s@%d/%d", k.Key, k.Start, k.End), print(v)
+	}).To("out")
+}
+
+var (
+	tumbling = dsl.Tumbling(10 * time.Second).Grace(5 * time.Second)
+	hopping  = dsl.Hopping(10*time.Second, 4*time.Second).Grace(5 * time.Second)
+	sliding  = dsl.Sliding(5 * time.Second).Grace(5 * time.Second)
+	session  = dsl.Sessions(5 * time.Second).Grace(5 * time.Second)
+)
 
 func present(_ string, v *string) bool { return v != nil }
 
@@ -123,5 +141,28 @@ var topologies = map[string]func(b *dsl.Builder){
 		rest := split.Default(dsl.Named("rest"))
 		out(dsl.MapValues(as, func(v *string) *string { return text("A" + *v) }).
 			Merge(rest.FilterNot(func(_ string, v *string) bool { return strings.HasPrefix(*v, "b") })))
+	},
+
+	"tumbling-count": func(b *dsl.Builder) {
+		windowed(dsl.Count(grouped(b).WindowedBy(tumbling), dsl.As("s")).ToStream())
+	},
+	"hopping-reduce": func(b *dsl.Builder) {
+		windowed(dsl.Reduce(grouped(b).WindowedBy(hopping), add, dsl.As("s")).ToStream())
+	},
+	"sliding-aggregate": func(b *dsl.Builder) {
+		windowed(dsl.Aggregate(grouped(b).WindowedBy(sliding), empty, addKeyed, nil).ToStream())
+	},
+	"session-aggregate": func(b *dsl.Builder) {
+		windowed(dsl.AggregateSessions(grouped(b).WindowedBySession(session), empty, addKeyed,
+			func(_ string, x, y *string) *string { return add(x, y) }, nil).ToStream())
+	},
+	"tumbling-final": func(b *dsl.Builder) {
+		windowed(dsl.Count(grouped(b).WindowedBy(tumbling).EmitOnClose(), dsl.As("s")).ToStream())
+	},
+	"sliding-final": func(b *dsl.Builder) {
+		windowed(dsl.Reduce(grouped(b).WindowedBy(sliding).EmitOnClose(), add, dsl.As("s")).ToStream())
+	},
+	"session-final": func(b *dsl.Builder) {
+		windowed(dsl.Count(grouped(b).WindowedBySession(session).EmitOnClose(), dsl.As("s")).ToStream())
 	},
 }

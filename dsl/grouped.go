@@ -50,48 +50,93 @@ func (g *GroupedStream[K, V]) input(store string) *Stream[K, V] {
 	return through
 }
 
-// Groups are grouped records that can be aggregated: of a [GroupedStream] the result's keys
-// are K, of windows over one they are Windowed[K].
-type Groups[K, V, R any] interface {
+// Grouping is grouped records that can be aggregated: of a [GroupedStream] the result's keys
+// are K, of windows and sessions over one they are Windowed[K].
+type Grouping[K, V, R any] interface {
 	// groups adds an aggregation.
 	groups(a aggregation[K, V, R]) aggregated
 	of() (*Builder, store.Serde[K], store.Serde[V], store.Serde[R])
 }
 
+// Groups are a [Grouping] without sessions, whose aggregates would have to be merged.
+type Groups[K, V, R any] interface {
+	Grouping[K, V, R]
+	neverMerge()
+}
+
+func (g *GroupedStream[K, V]) neverMerge() {}
+
 // aggregation is what all kinds have in common, untyped in the aggregate.
 type aggregation[K, V, R any] struct {
+	fold
 	prefix   string // of the node's name
 	settings settings
 	// burn takes a number for a store's name that is not used.
 	burn bool
+	// keyValue makes a store with one row for each key.
+	keyValue func(operator, name string) (*engine.Store, opener)
+	// format is that of the rows of other stores.
+	format func(operator string) rowFormat
+}
+
+// fold says how records become an aggregate.
+type fold struct {
 	// initial is the aggregate of nothing; nil: the first value itself is.
 	initial func() any
 	// update returns the new aggregate; nil deletes the row.
 	update func(key, value, aggregate any) any
-	// skipNull drops records without a value.
-	skipNull bool
-	// store makes a store with one row for each key of type R.
-	store func(operator, name string) (*engine.Store, opener)
-	// rows is the format of rows, for the stores that are not key-value stores.
-	rows func(operator string, on bool, p HeaderPolicy) rowFormat
+	// merge joins the aggregates of two sessions.
+	merge func(key, a, b any) any
+	// unseen says that update cannot see a null value: such a record is dropped.
+	unseen bool
+}
+
+// first is the aggregate of one record.
+func (f *fold) first(r engine.Record) any {
+	if f.initial == nil {
+		return r.Value
+	}
+	return f.update(r.Key, r.Value, f.initial())
+}
+
+// with adds a record to a row, or to nothing.
+func (f *fold) with(r engine.Record, base row, ok bool) any {
+	if !ok {
+		return f.first(r)
+	}
+	return f.update(r.Key, r.Value, base.value)
+}
+
+// shelf is where aggregates are kept, and how.
+type shelf struct {
+	store     *engine.Store
+	state     *tableState
+	windows   *closing // nil: no windows
+	processor func(fold) func() engine.Processor
+}
+
+// add adds a node that folds records into the shelf.
+func (s *shelf) add(b *Builder, name string, f fold, parent *engine.Node) *engine.Node {
+	n := b.processor(name, s.processor(f), parent)
+	n.Connect(s.store)
+	return n
 }
 
 // aggregated is the node that an aggregation made.
 type aggregated struct {
-	node    *engine.Node
-	state   *tableState
-	windows *closing
+	node  *engine.Node
+	shelf *shelf
 }
 
 // Count counts the records of each key. A record without key or value is dropped.
 func (g *GroupedStream[K, V]) Count(options ...StoreOption) *Table[K, int64] {
-	return count(g, options)
+	return Count(g, options...)
 }
 
 // Reduce combines the values of each key; the first one is the result of itself. A record
 // without key or value is dropped. A nil result deletes the key.
 func (g *GroupedStream[K, V]) Reduce(combine func(aggregate, value V) V, options ...StoreOption) *Table[K, V] {
-	return reduce(g, combine, options)
+	return Reduce(g, combine, options...)
 }
 
 // Aggregate folds the values of each key, or of each window of a key, into an aggregate that
@@ -99,44 +144,59 @@ func (g *GroupedStream[K, V]) Reduce(combine func(aggregate, value V) V, options
 // value. A nil result deletes the row. A nil serde is the one known for the type.
 func Aggregate[K, V, R, A any](g Groups[K, V, R], initial func() A, add func(key K, value V, aggregate A) A, value store.Serde[A], options ...StoreOption) *Table[R, A] {
 	return aggregateWith(g, aggregation[K, V, R]{
-		prefix:  "KSTREAM-AGGREGATE-",
-		initial: func() any { return box(initial()) },
-		update:  func(key, value, a any) any { return box(add(as[K](key), as[V](value), as[A](a))) },
+		prefix: "KSTREAM-AGGREGATE-",
+		fold:   folding(initial, add),
 	}, value, collect(options))
 }
 
-func count[K, V, R any](g Groups[K, V, R], options []StoreOption) *Table[R, int64] {
+func folding[K, V, A any](initial func() A, add func(K, V, A) A) fold {
+	return fold{
+		initial: func() any { return box(initial()) },
+		update:  func(key, value, a any) any { return box(add(as[K](key), as[V](value), as[A](a))) },
+		unseen:  !canBeNil[V](),
+	}
+}
+
+// Count counts the records of each key, or of each window or session of a key. A record
+// without key is dropped; without windows also one without value.
+func Count[K, V, R any](g Grouping[K, V, R], options ...StoreOption) *Table[R, int64] {
 	s := collect(options)
 	return aggregateWith(g, aggregation[K, V, R]{
-		prefix:   "KSTREAM-AGGREGATE-",
-		burn:     s.materialized && s.store == "",
-		skipNull: true,
-		initial:  func() any { return int64(0) },
-		update:   func(_, _, a any) any { return a.(int64) + 1 },
+		prefix: "KSTREAM-AGGREGATE-",
+		burn:   s.materialized && s.store == "",
+		fold: fold{
+			initial: func() any { return int64(0) },
+			update:  func(_, _, a any) any { return a.(int64) + 1 },
+			merge:   func(_, a, b any) any { return a.(int64) + b.(int64) },
+		},
 	}, store.Int64(), s)
 }
 
-func reduce[K, V, R any](g Groups[K, V, R], combine func(V, V) V, options []StoreOption) *Table[R, V] {
+// Reduce combines the values of each key, or of each window or session of a key; the first
+// one is the result of itself. A nil result deletes the row.
+func Reduce[K, V, R any](g Grouping[K, V, R], combine func(aggregate, value V) V, options ...StoreOption) *Table[R, V] {
 	_, _, value, _ := g.of()
+	update := func(_, value, a any) any { return box(combine(as[V](a), as[V](value))) }
 	return aggregateWith(g, aggregation[K, V, R]{
 		prefix: "KSTREAM-REDUCE-",
-		update: func(_, value, a any) any { return box(combine(as[V](a), as[V](value))) },
+		fold:   fold{update: update, merge: func(_, a, b any) any { return update(nil, b, a) }, unseen: !canBeNil[V]()},
 	}, value, collect(options))
 }
 
-func aggregateWith[K, V, R, A any](g Groups[K, V, R], a aggregation[K, V, R], value store.Serde[A], s settings) *Table[R, A] {
+func aggregateWith[K, V, R, A any](g Grouping[K, V, R], a aggregation[K, V, R], value store.Serde[A], s settings) *Table[R, A] {
 	b, key, _, resultKey := g.of()
 	a.settings = s
 	value = known(value)
-	a.skipNull = a.skipNull || !canBeNil[V]()
-	a.store = func(operator, name string) (*engine.Store, opener) {
+	a.keyValue = func(operator, name string) (*engine.Store, opener) {
 		return keyValue(b, operator, name, key, value, s)
 	}
-	a.rows = func(operator string, on bool, p HeaderPolicy) rowFormat {
-		return &format[K, A]{serdeFor(b, operator, "a key", key), serdeFor(b, operator, "a value", value), on, p}
+	a.format = func(operator string) rowFormat {
+		f := &format[K, A]{key: serdeFor(b, operator, "a key", key), value: serdeFor(b, operator, "a value", value)}
+		f.headers, f.policy = b.rowHeaders(operator, s)
+		return f
 	}
 	out := g.groups(a)
-	return &Table[R, A]{b: b, node: out.node, key: resultKey, value: value, state: out.state, windows: out.windows}
+	return &Table[R, A]{b: b, node: out.node, key: resultKey, value: value, state: out.shelf.state, windows: out.shelf.windows}
 }
 
 func (g *GroupedStream[K, V]) of() (*Builder, store.Serde[K], store.Serde[V], store.Serde[K]) {
@@ -159,13 +219,17 @@ func (g *GroupedStream[K, V]) groups(a aggregation[K, V, K]) aggregated {
 	b := g.stream.b
 	storeName, name := a.names(b)
 	in := g.input(storeName)
-	st, open := a.store(name, storeName)
+	out := plainShelf(a.settings, func() (*engine.Store, opener) { return a.keyValue(name, storeName) })
+	return aggregated{out.add(b, name, a.fold, in.node), out}
+}
+
+// plainShelf keeps one aggregate for each key.
+func plainShelf(s settings, make func() (*engine.Store, opener)) *shelf {
+	st, open := make()
 	sendOld := false
-	n := b.processor(name, func() engine.Processor {
-		return &aggregate[K, V]{open: open, initial: a.initial, update: a.update, sendOld: sendOld}
-	}, in.node)
-	n.Connect(st)
-	return aggregated{node: n, state: ownState(st, open, a.settings, &sendOld)}
+	return &shelf{store: st, state: ownState(st, open, s, &sendOld), processor: func(f fold) func() engine.Processor {
+		return func() engine.Processor { return &aggregate{fold: f, open: open, sendOld: sendOld} }
+	}}
 }
 
 // ownState is the state of a table that always has a store.
@@ -183,17 +247,16 @@ func ownState(st *engine.Store, open opener, s settings, sendOld *bool) *tableSt
 }
 
 // aggregate folds records into the rows of a key-value store.
-type aggregate[K, V any] struct {
+type aggregate struct {
+	fold
 	c       *engine.Context
 	open    opener
-	initial func() any
-	update  func(key, value, aggregate any) any
 	sendOld bool
 	rows    rows
 	cached  bool
 }
 
-func (p *aggregate[K, V]) Init(c *engine.Context) (err error) {
+func (p *aggregate) Init(c *engine.Context) (err error) {
 	p.c = c
 	if p.rows, err = p.open(c); err == nil {
 		p.cached = p.rows.forwardFlushed(c, p.sendOld)
@@ -201,7 +264,7 @@ func (p *aggregate[K, V]) Init(c *engine.Context) (err error) {
 	return err
 }
 
-func (p *aggregate[K, V]) Process(r engine.Record) error {
+func (p *aggregate) Process(r engine.Record) error {
 	switch {
 	case r.Key == nil:
 		p.c.Drop(nullKey)
@@ -215,12 +278,9 @@ func (p *aggregate[K, V]) Process(r engine.Record) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case ok:
+	r.Value = p.with(r, old, ok)
+	if ok {
 		r.Timestamp = max(r.Timestamp, old.timestamp)
-		r.Value = p.update(r.Key, r.Value, old.value)
-	case p.initial != nil:
-		r.Value = p.update(r.Key, r.Value, p.initial())
 	}
 	at, err := p.rows.put(in, r.Key, r.Value, r.Timestamp, stored(old, ok))
 	if err != nil || at.rejected || p.cached {

@@ -40,22 +40,35 @@ type written struct {
 	out    store.Headers // of what is forwarded
 }
 
-// encode turns a row into bytes. in is the record being processed, and what is merged with
-// the headers of the row that was there. No two of in, rides and out share a list.
+// encode turns a row into bytes. in is the record being processed, and stored what is merged
+// with its headers. No two of in, rides and out share a list.
 func (f *format[K, V]) encode(topic string, in store.Record, key, value any, stored *store.Headers) (w written, err error) {
+	if value == nil || !f.headers || f.policy.empty() {
+		return f.encodeOver(topic, in, key, value, store.Headers{})
+	}
+	h, err := f.policy.merge(stored, in.Headers)
+	if err != nil {
+		return w, err
+	}
+	return f.encodeOver(topic, in, key, value, h)
+}
+
+// copied is encode of a row that was read, and keeps its headers whatever the policy is.
+func (f *format[K, V]) copied(topic string, in store.Record, key any, r row) (written, error) {
+	return f.encodeOver(topic, in, key, r.value, r.headers)
+}
+
+// encodeOver is encode with the headers that the row keeps.
+func (f *format[K, V]) encodeOver(topic string, in store.Record, key, value any, h store.Headers) (w written, err error) {
 	w.record, w.out = in, in.Headers.Copy()
 	if value == nil {
 		return w, f.erase(topic, &w, key)
 	}
-	var h store.Headers
-	switch {
-	case !f.headers:
-		h = in.Headers // for the serdes only
-	case !f.policy.empty():
-		if h, err = f.policy.merge(stored, in.Headers); err != nil {
-			return w, err
-		}
+	if f.headers && !f.policy.empty() {
 		w.out, w.record.Headers = h.Copy(), h.Copy()
+	}
+	if !f.headers {
+		h = in.Headers // for the serdes only
 	}
 	s := h.Copy()
 	if w.key, err = f.keyBytes(topic, &s, key); err != nil {

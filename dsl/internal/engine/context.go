@@ -70,6 +70,9 @@ func (c *Context) Now() time.Time { return c.task.config.Now() }
 // Drop counts a record that is dropped, and logs the first, the second, the fourth and so on.
 func (c *Context) Drop(reason string) { c.task.drop(c.node.Name, reason) }
 
+// EmitInterval is how much wall-clock time passes between two emissions, at least.
+func (c *Context) EmitInterval() time.Duration { return c.task.config.EmitInterval }
+
 // Mark returns a value that is committed with the input offsets (the last emitted close of
 // a store, for example); ok is false when it was never set.
 func (c *Context) Mark(name string) (value int64, ok bool) {

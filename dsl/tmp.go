@@ -1,3 +1,0 @@
-package dsl
-
-type rowFormat interface{}
