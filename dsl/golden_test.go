@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -44,11 +45,11 @@ type answer struct {
 	Error string
 }
 
-// record is a produced record, bytes as hex.
+// record is a produced record, bytes as hex. Without timestamp the producer gives it one.
 type record struct {
 	Topic string
 	K, V  *string
-	TS    int64
+	TS    *int64
 	H     []header
 }
 
@@ -57,7 +58,14 @@ type header [2]*string
 func (h header) String() string { return fmt.Sprintf("%s=%s", shown(h[0]), shown(h[1])) }
 
 func (r record) String() string {
-	return fmt.Sprintf("%s %s=%s @%d %v", r.Topic, readable(r.K), readable(r.V), r.TS, r.H)
+	return fmt.Sprintf("%s %s=%s @%s %v", r.Topic, readable(r.K), readable(r.V), shownTime(r.TS), r.H)
+}
+
+func shownTime(t *int64) string {
+	if t == nil {
+		return "-"
+	}
+	return strconv.FormatInt(*t, 10)
 }
 
 func shown(s *string) string {
@@ -80,11 +88,11 @@ func readable(s *string) string {
 }
 
 func (r record) equal(o record) bool {
-	return r.Topic == o.Topic && same(r.K, o.K) && same(r.V, o.V) && r.TS == o.TS &&
+	return r.Topic == o.Topic && same(r.K, o.K) && same(r.V, o.V) && same(r.TS, o.TS) &&
 		slices.EqualFunc(r.H, o.H, func(a, b header) bool { return same(a[0], b[0]) && same(a[1], b[1]) })
 }
 
-func same(a, b *string) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }
+func same[T comparable](a, b *T) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }
 
 // setting is what one recording was made with.
 type setting struct {
@@ -112,8 +120,15 @@ func TestGoldenDSL(t *testing.T) {
 			for _, s := range settings {
 				t.Run(s.String(), func(t *testing.T) {
 					t.Parallel()
-					want := lines[answer](t, filepath.Join(dir, s.String()+".jsonl.gz"))
-					compareAnswers(t, run{name, s, inputs, want, answers(t, name, s, inputs)})
+					want := lines[answer](t, recording(name, s))
+					r := &run{name, s, inputs, want, answers(t, name, s, inputs)}
+					for _, rule := range rules {
+						if rule.applies(r) {
+							t.Logf("%s: %s", rule.name, rule.reason)
+							rule.expect(t, r)
+						}
+					}
+					compareAnswers(t, r)
 				})
 			}
 		})
@@ -127,6 +142,13 @@ type run struct {
 	inputs    []input
 	want, got []answer
 }
+
+// recording is the file of a topology's answers.
+func recording(topology string, s setting) string {
+	return filepath.Join(golden(), topology, s.String()+".jsonl.gz")
+}
+
+func (r *run) file(s setting) string { return recording(r.topology, s) }
 
 func built(t testing.TB, name string, s setting) *dsl.Topology {
 	b := dsl.NewBuilder(dsl.StoreFormat(s.format), dsl.DefaultHeaderPolicy(dsl.Empty()))
@@ -176,9 +198,17 @@ func headers(t testing.TB, list []header) store.Headers {
 }
 
 func recorded(r dsltest.Record) record {
-	out := record{Topic: r.Topic, K: inHex(r.Key), V: inHex(r.Value), TS: r.Timestamp}
-	for h := range r.Headers.All() {
-		out.H = append(out.H, header{&h.Key, inHex(h.Value)})
+	out := record{Topic: r.Topic, K: inHex(r.Key), V: inHex(r.Value)}
+	if r.Timestamp != store.NoTimestamp {
+		out.TS = &r.Timestamp
+	}
+	out.H = listed(r.Headers)
+	return out
+}
+
+func listed(h store.Headers) (out []header) {
+	for h := range h.All() {
+		out = append(out, header{&h.Key, inHex(h.Value)})
 	}
 	return out
 }
@@ -208,7 +238,7 @@ func lines[T any](t testing.TB, path string) (out []T) {
 }
 
 // compareAnswers reports the first lines that differ.
-func compareAnswers(t *testing.T, r run) {
+func compareAnswers(t *testing.T, r *run) {
 	require.Len(t, r.got, len(r.want))
 	var report []string
 	bad := 0

@@ -84,6 +84,9 @@ var (
 
 func present(_ string, v *string) bool { return v != nil }
 
+// keysByInitial groups a table's keys by the first letter of their values.
+func keysByInitial(k string, v *string) (string, *string) { return initial(v), &k }
+
 func initial(v *string) string { return (*v)[:1] }
 
 var topologies = map[string]func(b *dsl.Builder){
@@ -164,5 +167,35 @@ var topologies = map[string]func(b *dsl.Builder){
 	},
 	"session-final": func(b *dsl.Builder) {
 		windowed(dsl.Count(grouped(b).WindowedBySession(session).EmitOnClose(), dsl.As("s")).ToStream())
+	},
+
+	"suppress-close": func(b *dsl.Builder) {
+		windowed(dsl.Count(grouped(b).WindowedBy(tumbling), dsl.As("s")).
+			Suppress(dsl.UntilWindowCloses(dsl.Unbounded())).
+			ToStream())
+	},
+	"suppress-time": func(b *dsl.Builder) {
+		out(grouped(b).
+			Reduce(add, dsl.As("s")).
+			Suppress(dsl.UntilTimeLimit(3*time.Second, dsl.MaxRecords(2))).
+			ToStream())
+	},
+	"table-group-reduce": func(b *dsl.Builder) {
+		out(dsl.GroupTableBy(table(b, "a", "s"), keysByInitial, nil, nil).
+			Reduce(add, drop, dsl.As("g")).
+			ToStream())
+	},
+	"table-group-count": func(b *dsl.Builder) {
+		out(dsl.GroupTableBy(table(b, "a", "s"), keysByInitial, nil, nil).
+			Count(dsl.As("g")).
+			ToStream())
+	},
+	"cogroup": func(b *dsl.Builder) {
+		prefixed := func(prefix string) func(string, *string, *string) *string {
+			return func(_ string, v, a *string) *string { return add(a, text(prefix+*v)) }
+		}
+		both := dsl.Cogroup(grouped(b), prefixed("a"))
+		both = dsl.AndCogroup(both, read(b, "b").GroupByKey(), prefixed("b"))
+		out(both.Aggregate(empty, nil, dsl.As("s")).ToStream())
 	},
 }

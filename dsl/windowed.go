@@ -36,18 +36,21 @@ func (g *WindowedStream[K, V]) neverMerge() {}
 
 func (g *WindowedStream[K, V]) of() (*Builder, store.Serde[K], store.Serde[V], store.Serde[Windowed[K]]) {
 	b, key, value, _ := g.grouped.of()
-	var out store.Serde[Windowed[K]]
-	if key != nil {
-		size := time.Duration(0)
-		switch w := g.windows.(type) {
-		case TimeWindows:
-			size = w.size
-		case SlidingWindows:
-			size = w.difference
-		}
-		out = WindowedSerde(key, size)
+	return b, key, value, windowedKeySerde(key, g.windows)
+}
+
+// windowedKeySerde is that of keys in windows, nil if the keys' is not known.
+func windowedKeySerde[K any](key store.Serde[K], windows Windows) store.Serde[Windowed[K]] {
+	if key == nil {
+		return nil
 	}
-	return b, key, value, out
+	switch w := windows.(type) {
+	case TimeWindows:
+		return WindowedSerde(key, w.size)
+	case SlidingWindows:
+		return WindowedSerde(key, w.difference)
+	}
+	return nil
 }
 
 func (g *WindowedStream[K, V]) groups(a aggregation[K, V, Windowed[K]]) aggregated {
