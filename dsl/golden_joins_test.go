@@ -2,6 +2,7 @@ package dsl_test
 
 import (
 	"maps"
+	"time"
 
 	"github.com/forebay-streams/forebay/dsl"
 )
@@ -41,5 +42,19 @@ var joinTopologies = map[string]func(b *dsl.Builder){
 	},
 	"foreign-key-left": func(b *dsl.Builder) {
 		out(dsl.LeftJoinForeign(table(b, "a", "l"), table(b, "b", "r"), firstLetter, join, nil, dsl.Named("fk"), dsl.As("j")).ToStream())
+	},
+	"stream-table-inner": func(b *dsl.Builder) {
+		out(dsl.JoinTable(read(b, "a"), table(b, "b", "r"), join))
+	},
+	"stream-table-left": func(b *dsl.Builder) {
+		out(dsl.LeftJoinTable(read(b, "a"), table(b, "b", "r"), join))
+	},
+	"stream-table-versioned-grace": func(b *dsl.Builder) {
+		versioned := dsl.ReadTable[string, *string](b, "b", nil, nil, dsl.As("r"), dsl.Versioned(30*time.Second))
+		out(dsl.JoinTable(read(b, "a"), versioned, join, dsl.Named("j"), dsl.JoinGrace(3*time.Second)))
+	},
+	"stream-global": func(b *dsl.Builder) {
+		global := dsl.ReadGlobalTable[string, *string](b, "b", nil, nil, dsl.As("g"))
+		out(dsl.LeftJoinGlobal(read(b, "a"), global, func(_ string, v *string) string { return initial(v) }, join))
 	},
 }

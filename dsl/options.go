@@ -25,6 +25,9 @@ type settings struct {
 	partitions  int
 	partitioner func(topic string, r engine.Record, partitions int32) int32
 	timestamp   func(r engine.Record, previous int64) int64
+
+	// Joins.
+	grace *time.Duration
 }
 
 // Each kind of operator takes the options that mean something to it; the compiler refuses
