@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf16"
 )
 
 // Describe prints the topology as Kafka Streams' TopologyDescription does.
@@ -54,6 +56,7 @@ func (s *Sink) name() string {
 	return s.Topic.Name
 }
 
+// storeNames are in the order in which a Java set of few strings lists them.
 func (n *Node) storeNames() []string {
 	var out []string
 	for _, s := range n.Stores {
@@ -61,8 +64,17 @@ func (n *Node) storeNames() []string {
 			out = append(out, s.Name)
 		}
 	}
-	slices.Sort(out)
+	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(bucket(a), bucket(b)) })
 	return out
+}
+
+// bucket is that of a string among 16, as java.util.HashSet has it.
+func bucket(s string) uint32 {
+	var h uint32
+	for _, c := range utf16.Encode([]rune(s)) {
+		h = 31*h + uint32(c)
+	}
+	return (h ^ h>>16) & 15
 }
 
 func names(nodes []*Node) string {
