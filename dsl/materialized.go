@@ -47,17 +47,7 @@ func keyValue[K, V any](b *Builder, operator, name string, key store.Serde[K], v
 		return versionedStore(b, operator, name, f, s)
 	}
 	out := b.store(operator, &engine.Store{Name: name, Changelog: logged(s, engine.Compacted, 0), Open: func(e *engine.Env) (engine.State, error) {
-		options := []kv.Option{kv.Format(layout(f.headers, store.Timestamped)), kv.ChangelogTopic(e.Topic, e.Partition), kv.Shared(e.Budget)}
-		if e.Log != nil {
-			options = append(options, kv.Changelog(e.Log))
-		}
-		if b.inMemory(e, s) {
-			options = append(options, kv.InMemory())
-		}
-		if e.Cache && !s.uncached {
-			options = append(options, kv.Cache(e.Budget))
-		}
-		return kv.Open(e.Dir, name, store.RawBytes(), store.RawBytes(), options...)
+		return kv.Open(e.Dir, name, store.RawBytes(), store.RawBytes(), b.keyValueOptions(e, s, layout(f.headers, store.Timestamped))...)
 	}})
 	return out, func(c *engine.Context) (rows, error) {
 		st, err := engine.Open[*kv.Store[[]byte, []byte]](c, name)

@@ -21,6 +21,8 @@ type settings struct {
 	retention    *time.Duration
 	history      *time.Duration // versioned
 
+	stores []StateStore // of a processor
+
 	// Topics.
 	partitions  int
 	partitioner func(topic string, r engine.Record, partitions int32) int32

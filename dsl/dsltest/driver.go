@@ -76,8 +76,15 @@ type Driver struct {
 	topics   []string                  // of queues, in the order of their sources
 	offsets  map[string]int64          // next ones, of every topic
 	produced map[string][]Record
-	logs     map[string][]Record // changelogs, to restore from
+	logs     map[string][]Record // changelogs and topics of global tables, to restore from
+	resume   []resume            // by group, as of the last commit
 	err      error               // the first one: nothing runs after it
+}
+
+// resume is what an application commits with its input offsets.
+type resume struct {
+	streamTime int64
+	marks      map[string]int64
 }
 
 // New starts the topology.
@@ -103,6 +110,10 @@ func New(t *dsl.Topology, options ...Option) (_ *Driver, err error) {
 			}
 		}
 	}
+	d.resume = make([]resume, len(d.groups))
+	for i := range d.resume {
+		d.resume[i].streamTime = -1
+	}
 	if err := d.open(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -122,6 +133,10 @@ func (d *Driver) open() error {
 				return err
 			}
 			d.tasks[i] = t
+			t.Resume(d.resume[i].streamTime, d.resume[i].marks)
+			if err := d.refill(t, g); err != nil {
+				return err
+			}
 			if global {
 				for _, s := range t.States() {
 					d.global[s.Name()] = s
@@ -132,12 +147,77 @@ func (d *Driver) open() error {
 	return nil
 }
 
+// restore brings a store up to date from its changelog.
+func (d *Driver) restore(s engine.State) error {
+	topic, _ := s.ChangelogPartition()
+	next := int64(0)
+	if offset, ok := s.RestoredOffset(); ok && offset >= 0 {
+		next = offset + 1
+	}
+	log := d.logs[topic]
+	if next >= int64(len(log)) {
+		return nil
+	}
+	var changes []store.Change
+	for _, r := range log[next:] {
+		changes = append(changes, store.Change{Key: r.Key, Row: store.Row{Value: r.Value, Timestamp: r.Timestamp, Headers: r.Headers}})
+	}
+	return s.RestoreBatch(changes, int64(len(log)-1))
+}
+
+// refill processes the topics of global tables again.
+func (d *Driver) refill(t *engine.Task, g engine.Group) error {
+	if !g.Global {
+		return nil
+	}
+	for _, topic := range d.topics {
+		if !t.Reads(topic) {
+			continue
+		}
+		for i, r := range d.logs[topic] {
+			if err := d.settle(t, t.Process(input(r, int64(i)))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Restart closes the topology and starts it again, as an application does that was stopped
+// after a commit. With wipe the stores' directory is lost, and everything comes back from
+// the changelogs. Records that were produced and not read yet stay.
+func (d *Driver) Restart(wipe bool) error {
+	if d.err != nil {
+		return d.err
+	}
+	if err := d.closeTasks(); err != nil {
+		return err
+	}
+	if wipe && !d.settings.memory {
+		if err := os.RemoveAll(filepath.Join(d.settings.dir, d.settings.app)); err != nil {
+			return err
+		}
+	}
+	return d.open()
+}
+
+func (d *Driver) closeTasks() error {
+	var errs []error
+	for _, t := range slices.Backward(d.tasks) {
+		if t != nil {
+			errs = append(errs, t.Close())
+		}
+	}
+	d.tasks = nil
+	return errors.Join(errs...)
+}
+
 func (d *Driver) config(g engine.Group) engine.Config {
 	c := engine.Config{
 		App: d.settings.app, InMemory: d.settings.memory, Budget: d.budget, Cache: d.settings.cache > 0,
 		Produce: d.produce, Log: d.changelog, Partitions: func(string) int32 { return 1 },
 		Now: func() time.Time { return d.settings.now }, EmitInterval: d.settings.interval,
-		Shared: d.global, Logger: d.settings.logger,
+		Shared: d.global, Logger: d.settings.logger, Restore: d.restore,
 	}
 	c.Dir = store.TaskDir(d.settings.dir, d.settings.app, g.ID, 0)
 	if g.Global {
@@ -217,14 +297,32 @@ func (d *Driver) settle(t *engine.Task, err error) error {
 	if err == nil {
 		err = t.Commit(ctx)
 	}
+	if i := slices.Index(d.tasks, t); err == nil {
+		d.resume[i] = resume{t.StreamTime(), maps.Clone(t.Marks())}
+	}
 	d.err = err
 	return err
 }
 
 func (d *Driver) enqueue(r Record) {
-	in := engine.Input{Topic: r.Topic, Offset: d.offsets[r.Topic], Timestamp: r.Timestamp, Headers: r.Headers, Key: r.Key, Value: r.Value}
+	d.queues[r.Topic] = append(d.queues[r.Topic], input(r, d.offsets[r.Topic]))
 	d.offsets[r.Topic]++
-	d.queues[r.Topic] = append(d.queues[r.Topic], in)
+	if d.isGlobal(r.Topic) {
+		d.logs[r.Topic] = append(d.logs[r.Topic], r)
+	}
+}
+
+func input(r Record, offset int64) engine.Input {
+	return engine.Input{Topic: r.Topic, Offset: offset, Timestamp: r.Timestamp, Headers: r.Headers, Key: r.Key, Value: r.Value}
+}
+
+func (d *Driver) isGlobal(topic string) bool {
+	for i, t := range d.tasks {
+		if d.groups[i].Global && t.Reads(topic) {
+			return true
+		}
+	}
+	return false
 }
 
 func (d *Driver) produce(p engine.Produced) error {
@@ -257,18 +355,12 @@ func (d *Driver) Read(topic string) []Record {
 
 // Close ends the topology. Stores in a [StateDir] stay.
 func (d *Driver) Close() error {
-	var errs []error
-	for _, t := range slices.Backward(d.tasks) {
-		if t != nil {
-			errs = append(errs, t.Close())
-		}
-	}
-	d.tasks = nil
+	err := d.closeTasks()
 	d.err = store.ErrClosed
 	if d.own {
-		errs = append(errs, os.RemoveAll(d.settings.dir))
+		err = errors.Join(err, os.RemoveAll(d.settings.dir))
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // changelog is the writer of a store.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -33,6 +34,8 @@ type Config struct {
 	// EmitInterval is how much wall-clock time passes between two emissions of closed windows
 	// or unmatched rows, at least.
 	EmitInterval time.Duration
+	// Restore brings a store up to date before the first record; nil: it is.
+	Restore func(State) error
 	// Shared are the states of global stores, which other tasks opened.
 	Shared map[string]State
 	Logger *slog.Logger
@@ -90,6 +93,11 @@ func NewTask(g Group, c Config) (_ *Task, err error) {
 		}
 		t.states[s.Name] = state
 		t.owned = append(t.owned, state)
+		if c.Restore != nil {
+			if err := c.Restore(state); err != nil {
+				return nil, err
+			}
+		}
 	}
 	for _, n := range g.Nodes {
 		if n.Source != nil {
@@ -118,7 +126,21 @@ var nowhere = store.Record{Partition: -1, Offset: -1, Timestamp: store.NoTimesta
 func (t *Task) Reads(topic string) bool { return t.sources[topic] != nil }
 
 // Process runs a record through the topology.
-func (t *Task) Process(in Input) error {
+func (t *Task) Process(in Input) error { return t.guard(func() error { return t.process(in) }) }
+
+// guard turns a panic, of a user's function most likely, into an error: what the task did
+// since the last commit must not be committed, and other tasks may go on.
+func (t *Task) guard(do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a function panicked at %s-%d, offset %d: %v\n%s", t.current.Topic, t.current.Partition, t.current.Offset, p, debug.Stack())
+			t.current = nowhere
+		}
+	}()
+	return do()
+}
+
+func (t *Task) process(in Input) error {
 	n := t.sources[in.Topic]
 	if n == nil {
 		return fmt.Errorf("no source reads the topic %q", in.Topic)
@@ -221,7 +243,7 @@ func (t *Task) Punctuate() error {
 		}
 		s.next += ((now-s.next)/s.interval + 1) * s.interval
 		t.current = store.Record{Partition: -1, Offset: -1, Timestamp: now}
-		err := s.punctuate(now)
+		err := t.guard(func() error { return s.punctuate(now) })
 		t.current = nowhere
 		if err != nil {
 			return named(s.node, err)
@@ -234,7 +256,7 @@ func (t *Task) Punctuate() error {
 // Flush forwards and logs what the caches hold back, in the order of the topology.
 func (t *Task) Flush(ctx context.Context) error {
 	for _, s := range t.owned {
-		if err := s.Flush(ctx); err != nil {
+		if err := t.guard(func() error { return s.Flush(ctx) }); err != nil {
 			return err
 		}
 	}
