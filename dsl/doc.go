@@ -23,5 +23,6 @@
 // A V that can be nil (a pointer, slice, map or interface) is nil for a null value. Other
 // types never see one: MapValues and Peek pass a null value on, it satisfies no predicate, and
 // functions that need the value (Map, SelectKey, GroupBy, aggregators) have the record
-// dropped, counted and logged. A null key is the zero value of K. See [Nullable].
+// dropped, counted and logged. [MapNullable] and streams of pointers ([Nullable]) see every
+// null. A null key is the zero value of K.
 package dsl

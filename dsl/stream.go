@@ -130,6 +130,21 @@ func MapValuesWithKey[K, V, W any](s *Stream[K, V], to func(key K, value V) W, o
 	return mapValues(s, to, options)
 }
 
+// MapNullable is MapValues for a V that has no nil: a null value, such as the deletion of a
+// count, is a nil pointer.
+func MapNullable[K, V, W any](s *Stream[K, V], to func(value *V) W, options ...Option) *Stream[K, W] {
+	n := s.then("KSTREAM-MAPVALUES-", options, stateless(func(c *engine.Context, r engine.Record) error {
+		var v *V
+		if r.Value != nil {
+			held := as[V](r.Value)
+			v = &held
+		}
+		r.Value = box(to(v))
+		return c.Forward(r)
+	}))
+	return &Stream[K, W]{b: s.b, node: n, key: s.key, value: sameSerde[V, W](s.value), rekeyed: s.rekeyed}
+}
+
 func mapValues[K, V, W any](s *Stream[K, V], to func(K, V) W, options []Option) *Stream[K, W] {
 	n := s.then("KSTREAM-MAPVALUES-", options, stateless(func(c *engine.Context, r engine.Record) error {
 		if !unseen[V](r.Value) {

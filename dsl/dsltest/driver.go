@@ -175,7 +175,10 @@ func (d *Driver) refill(t *engine.Task, g engine.Group) error {
 			continue
 		}
 		for i, r := range d.logs[topic] {
-			if err := d.settle(t, t.Process(input(r, int64(i)))); err != nil {
+			if d.err = t.Process(input(r, int64(i))); d.err != nil {
+				return d.err
+			}
+			if err := d.commit(t); err != nil {
 				return err
 			}
 		}
@@ -226,18 +229,33 @@ func (d *Driver) config(g engine.Group) engine.Config {
 	return c
 }
 
-// Pipe gives a record to the topology and processes all that follows from it.
-func (d *Driver) Pipe(r Record) error {
+// Pipe gives a record to the topology and processes all that follows from it, with a commit
+// after each step.
+func (d *Driver) Pipe(r Record) error { return d.PipeAll(r) }
+
+// PipeAll gives records to the topology that an application would process between two
+// commits: caches are flushed after the last of them.
+func (d *Driver) PipeAll(records ...Record) error {
 	if d.err != nil {
 		return d.err
 	}
-	if !slices.Contains(d.topics, r.Topic) {
-		return fmt.Errorf("the topology does not read the topic %q", r.Topic)
+	for _, r := range records {
+		if !slices.Contains(d.topics, r.Topic) {
+			return fmt.Errorf("the topology does not read the topic %q", r.Topic)
+		}
+		if r.Timestamp < 0 {
+			return fmt.Errorf("%w: %d", store.ErrNegativeTimestamp, r.Timestamp)
+		}
 	}
-	if r.Timestamp < 0 {
-		return fmt.Errorf("%w: %d", store.ErrNegativeTimestamp, r.Timestamp)
+	for i, r := range records {
+		d.enqueue(r)
+		if i == len(records)-1 {
+			break
+		}
+		if err := d.step(r.Topic, func(*engine.Task) error { return nil }); err != nil {
+			return err
+		}
 	}
-	d.enqueue(r)
 	return d.run()
 }
 
@@ -248,7 +266,10 @@ func (d *Driver) Advance(by time.Duration) error {
 	}
 	d.settings.now = d.settings.now.Add(by)
 	for _, t := range d.tasks {
-		if err := d.settle(t, t.Punctuate()); err != nil {
+		if d.err = t.Punctuate(); d.err != nil {
+			return d.err
+		}
+		if err := d.commit(t); err != nil {
 			return err
 		}
 	}
@@ -262,21 +283,33 @@ func (d *Driver) run() error {
 		if !ok {
 			return nil
 		}
-		in := d.queues[topic][0]
-		d.queues[topic] = d.queues[topic][1:]
-		for _, t := range d.tasks {
-			if !t.Reads(topic) {
-				continue
-			}
-			err := t.Process(in)
-			if err == nil {
-				err = t.Punctuate()
-			}
-			if err := d.settle(t, err); err != nil {
-				return err
-			}
+		if err := d.step(topic, d.commit); err != nil {
+			return err
 		}
 	}
+}
+
+// step processes the first record of a topic.
+func (d *Driver) step(topic string, after func(*engine.Task) error) error {
+	in := d.queues[topic][0]
+	d.queues[topic] = d.queues[topic][1:]
+	for _, t := range d.tasks {
+		if !t.Reads(topic) {
+			continue
+		}
+		err := t.Process(in)
+		if err == nil {
+			err = t.Punctuate()
+		}
+		if err != nil {
+			d.err = err
+			return err
+		}
+		if err := after(t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (d *Driver) next() (topic string, ok bool) {
@@ -288,20 +321,16 @@ func (d *Driver) next() (topic string, ok bool) {
 	return topic, ok
 }
 
-// settle ends a step of a task: with a commit, or for good.
-func (d *Driver) settle(t *engine.Task, err error) error {
+// commit ends a step of a task.
+func (d *Driver) commit(t *engine.Task) error {
 	ctx := context.Background()
-	if err == nil {
-		err = t.Flush(ctx)
+	if d.err = t.Flush(ctx); d.err == nil {
+		d.err = t.Commit(ctx)
 	}
-	if err == nil {
-		err = t.Commit(ctx)
+	if d.err == nil {
+		d.resume[slices.Index(d.tasks, t)] = resume{t.StreamTime(), maps.Clone(t.Marks())}
 	}
-	if i := slices.Index(d.tasks, t); err == nil {
-		d.resume[i] = resume{t.StreamTime(), maps.Clone(t.Marks())}
-	}
-	d.err = err
-	return err
+	return d.err
 }
 
 func (d *Driver) enqueue(r Record) {
