@@ -27,6 +27,8 @@ func firstLetter(v *string) (string, bool) {
 	return initial(v), true
 }
 
+var joinWindows = dsl.JoinWithin(5 * time.Second).Grace(2 * time.Second)
+
 var joinTopologies = map[string]func(b *dsl.Builder){
 	"table-join-inner": func(b *dsl.Builder) {
 		out(dsl.JoinTables(table(b, "a", "l"), table(b, "b", "r"), join, nil, dsl.As("j")).ToStream())
@@ -56,5 +58,14 @@ var joinTopologies = map[string]func(b *dsl.Builder){
 	"stream-global": func(b *dsl.Builder) {
 		global := dsl.ReadGlobalTable[string, *string](b, "b", nil, nil, dsl.As("g"))
 		out(dsl.LeftJoinGlobal(read(b, "a"), global, func(_ string, v *string) string { return initial(v) }, join))
+	},
+	"stream-stream-inner": func(b *dsl.Builder) {
+		out(dsl.JoinStreams(read(b, "a"), read(b, "b"), join, joinWindows, dsl.Named("j"), dsl.JoinStores("w")))
+	},
+	"stream-stream-left": func(b *dsl.Builder) {
+		out(dsl.LeftJoinStreams(read(b, "a"), read(b, "b"), join, joinWindows, dsl.Named("j"), dsl.JoinStores("w")))
+	},
+	"stream-stream-outer": func(b *dsl.Builder) {
+		out(dsl.OuterJoinStreams(read(b, "a"), read(b, "b"), join, joinWindows, dsl.Named("j"), dsl.JoinStores("w")))
 	},
 }

@@ -198,7 +198,7 @@ func (d *delay) put(r engine.Record) error {
 		return err
 	}
 	if key == nil || value == nil {
-		return fmt.Errorf("a serializer answered nil for what is not: %w", store.ErrUnencodable)
+		return errNilBytes
 	}
 	context.Headers = withoutReplaced(context.Headers, h)
 	return d.rows.Put(key, value, context)

@@ -55,6 +55,8 @@ type config struct {
 	headers bool // dsl.store.format
 	policy  HeaderPolicy
 	memory  bool // dsl.store.suppliers.class
+	// selfJoins is topology.optimization=single.store.self.join.
+	selfJoins bool
 }
 
 // BuilderOption is a setting of the whole application.

@@ -37,6 +37,7 @@ type query struct {
 	byTime      bool // in order of time where the store has it
 	from, to    int64
 	reverse     bool
+	held        bool // what has expired too, as long as it is there
 }
 
 // rows walks over the rows of a query.
@@ -51,7 +52,10 @@ type rows struct {
 
 // open begins a query. A range that is inverted, of keys or of times, is empty.
 func (l *layout) open(r reader, at segment.State, q query) base.Cursor {
-	q.from = max(q.from, l.oldest(at), 0)
+	q.from = max(q.from, 0)
+	if !q.held {
+		q.from = max(q.from, l.oldest(at))
+	}
 	if q.to < q.from || q.first != nil && q.last != nil && bytes.Compare(q.first, q.last) > 0 {
 		return base.Slice(nil)
 	}
@@ -170,6 +174,15 @@ func (s *Store[K, V]) times(from where, first, last int64, reverse bool) iter.Se
 // included, in order of their start. Duplicates come in the order in which they were put.
 func (s *Store[K, V]) FetchRange(key K, from, to int64) iter.Seq2[Row[K, V], error] {
 	return s.one(s.here(), key, from, to, false)
+}
+
+// FetchHeld is [Store.FetchRange] that also shows what has expired and is not gone yet:
+// it leaves the disk with its segment.
+func (s *Store[K, V]) FetchHeld(key K, from, to int64) iter.Seq2[Row[K, V], error] {
+	return s.scan(s.here(), query{from: from, to: to, one: true, held: true}, func(sc *family.Scratch, h store.Headers, q *query) (err error) {
+		q.first, err = s.codec.LookupKey(sc, h, key)
+		return err
+	})
 }
 
 // BackwardFetchRange is FetchRange in the opposite order.
