@@ -40,6 +40,12 @@ type Topology struct {
 // can be compared.
 func (t *Topology) Describe() string { return t.graph.Describe() }
 
+// Dot draws the topology for Graphviz: dot -Tsvg.
+func (t *Topology) Dot() string { return t.graph.Dot() }
+
+// Mermaid draws the topology as a flow chart, as Markdown shows it.
+func (t *Topology) Mermaid() string { return t.graph.Mermaid() }
+
 // Graph is for the packages below dsl.
 func (t *Topology) Graph() *engine.Graph { return t.graph }
 
