@@ -163,6 +163,11 @@ func answers(t testing.TB, name string, s setting, inputs []input) []answer {
 	d, err := dsltest.New(built(t, name, s), dsltest.App("dsl"), dsltest.Cache(s.cache))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, d.Close()) }()
+	return piped(t, d, inputs)
+}
+
+// piped is what a driver produces of each input.
+func piped(t testing.TB, d *dsltest.Driver, inputs []input) []answer {
 	out := make([]answer, len(inputs))
 	for i, in := range inputs {
 		out[i].I = i

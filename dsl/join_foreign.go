@@ -130,14 +130,8 @@ func (f *foreignJoin) hash(c *engine.Context, h store.Headers, value any) (*wire
 func subscriptions(b *Builder, operator, name string) *engine.Store {
 	headers := b.config.headers
 	return b.store(operator, &engine.Store{Name: name, Changelog: logged(settings{}, engine.Compacted, 0), Open: func(e *engine.Env) (engine.State, error) {
-		options := []kv.Option{kv.Format(layout(headers, store.Timestamped)), kv.ChangelogTopic(e.Topic, e.Partition), kv.Shared(e.Budget), kv.LogHeaders()}
-		if e.Log != nil {
-			options = append(options, kv.Changelog(e.Log))
-		}
-		if b.inMemory(e, settings{}) {
-			options = append(options, kv.InMemory())
-		}
-		return kv.Open(e.Dir, name, store.RawBytes(), store.RawBytes(), options...)
+		options := b.keyValueOptions(e, settings{uncached: true}, layout(headers, store.Timestamped))
+		return kv.Open(e.Dir, name, store.RawBytes(), store.RawBytes(), append(options, kv.LogHeaders())...)
 	}})
 }
 

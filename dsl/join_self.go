@@ -5,15 +5,14 @@ import (
 	"github.com/forebay-streams/forebay/store"
 )
 
-// OptimizeSelfJoins lets inner and left joins of a stream with itself do with one store
-// instead of two (topology.optimization=single.store.self.join). The numbers of all names
+// OptimizeSelfJoins lets the join of a stream with itself do with one store instead of two (topology.optimization=single.store.self.join). The numbers of all names
 // stay the same.
 func OptimizeSelfJoins() BuilderOption {
 	return func(c *config) error { c.selfJoins = true; return nil }
 }
 
-// selfJoin joins a stream with itself. A record that is kept always meets itself, so that a
-// left join is an inner one.
+// selfJoin joins a stream with itself. Every record meets itself, so that left and outer
+// joins are inner ones.
 func selfJoin[K, L, V any](s *Stream[K, L], j streamJoin, value store.Serde[V], w JoinWindows, o settings) *Stream[K, V] {
 	b := s.b
 	s = copartitioned(s, o.name, "-left")

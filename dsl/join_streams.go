@@ -137,7 +137,7 @@ func (j *streamJoin) joined(left bool, this, other any) any {
 
 func joinStreams[K, L, R, V any](left *Stream[K, L], right *Stream[K, R], j streamJoin, value store.Serde[V], w JoinWindows, options []StreamJoinOption) *Stream[K, V] {
 	b, o := left.b, collect(options)
-	if b.config.selfJoins && !j.keepRight && left.node == right.node {
+	if b.config.selfJoins && left.node == right.node {
 		return selfJoin(left, j, value, w, o)
 	}
 	left, right = copartitioned(left, o.name, "-left"), copartitioned(right, o.name, "-right")
@@ -217,10 +217,6 @@ func streamJoinNames(b *Builder, j streamJoin, o settings, eager bool) (n joinNa
 	n.left, n.right = or(leftSuffix, left), or(rightSuffix, right)
 	n.merge = or("-merge", b.name("KSTREAM-MERGE-"))
 
-	base := o.store
-	if base == "" {
-		base = o.name
-	}
 	n.leftStore, n.rightStore = left+"-store", right+"-store"
 	sharedSuffix := "-left-shared-join-store"
 	if j.keepRight {
@@ -229,7 +225,7 @@ func streamJoinNames(b *Builder, j streamJoin, o settings, eager bool) (n joinNa
 	if j.keepLeft || j.keepRight {
 		n.shared = "KSTREAM-OUTERSHARED-" + left[len(leftPrefix):] + "-store"
 	}
-	if base != "" {
+	if base := o.store; base != "" {
 		n.leftStore, n.rightStore = base+leftSuffix+"-store", base+rightSuffix+"-store"
 		if n.shared != "" {
 			n.shared = base + sharedSuffix
@@ -265,14 +261,8 @@ func (j *streamJoin) windowStore(b *Builder, operator, name string, o settings) 
 // unmatchedStore is the store of records that have met none yet.
 func unmatchedStore(b *Builder, operator, name string, o settings) *engine.Store {
 	return b.store(operator, &engine.Store{Name: name, Changelog: logged(o, engine.Compacted, 0), Open: func(e *engine.Env) (engine.State, error) {
-		options := []kv.Option{kv.Format(store.Plain), kv.ChangelogTopic(e.Topic, e.Partition), kv.Shared(e.Budget)}
-		if e.Log != nil {
-			options = append(options, kv.Changelog(e.Log))
-		}
-		if b.inMemory(e, o) {
-			options = append(options, kv.InMemory())
-		}
-		return kv.Open(e.Dir, name, store.RawBytes(), store.RawBytes(), options...)
+		o.uncached = true
+		return kv.Open(e.Dir, name, store.RawBytes(), store.RawBytes(), b.keyValueOptions(e, o, store.Plain)...)
 	}})
 }
 
