@@ -26,6 +26,9 @@ const (
 	Window                // compacted, and deleted when older than the retention
 	Session               // as Window
 	Versioned             // compacted, but not within the history
+	// JoinWindow is a window store that keeps every record it is given: a key and time may
+	// come again, so that its changelog is not compacted, only deleted after the retention.
+	JoinWindow
 )
 
 // String is the kind's name.
@@ -39,6 +42,8 @@ func (k Kind) String() string {
 		return "session"
 	case Versioned:
 		return "versioned"
+	case JoinWindow:
+		return "join window"
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
@@ -56,7 +61,7 @@ type Spec struct {
 	// creation and not checked.
 	Replication int16
 	Kind        Kind
-	// Retention is how long a Window or Session store keeps a row, and how far back a
+	// Retention is how long a Window, Session or JoinWindow store keeps a row, and how far back a
 	// Versioned one remembers (its history). KeyValue has none.
 	Retention time.Duration
 	// Margin is added to Retention; 0 means DefaultMargin.
@@ -94,7 +99,7 @@ func (s Spec) required() (map[string]string, error) {
 		return bad("no name")
 	case s.Partitions < 1:
 		return bad("%d partitions", s.Partitions)
-	case s.Kind > Versioned:
+	case s.Kind > JoinWindow:
 		return bad("unknown %v", s.Kind)
 	case s.Margin < 0:
 		return bad("negative margin %v", s.Margin)
@@ -110,6 +115,9 @@ func (s Spec) required() (map[string]string, error) {
 		settings[cleanupPolicy] = "compact"
 	case Window, Session:
 		settings[cleanupPolicy] = "compact,delete"
+		settings[retention] = kept
+	case JoinWindow:
+		settings[cleanupPolicy] = "delete"
 		settings[retention] = kept
 	case Versioned:
 		settings[cleanupPolicy] = "compact"

@@ -209,6 +209,9 @@ func (t *kvRows[K, V]) put(in store.Record, key, value any, timestamp int64, old
 
 func (t *kvRows[K, V]) forwardFlushed(c *engine.Context, old bool) bool {
 	return t.store.SetFlushListener(func(f kv.Flushed[[]byte, []byte]) error {
+		if c.Leaf() {
+			return nil
+		}
 		r, err := t.flushed(t.topic, f.Key, f.Flushed)
 		if err != nil {
 			return err

@@ -181,6 +181,9 @@ func (t *sessionRows) getAsOf(in store.Record, key any, _ int64) (row, bool, err
 func (t *sessionRows) forwardFlushed(c *engine.Context, old bool) bool {
 	headers, p := t.kept()
 	return t.store.SetFlushListener(func(f session.Flushed[[]byte, []byte]) error {
+		if c.Leaf() {
+			return nil
+		}
 		r, err := t.flushed(t.topic, f.Key, f.Flushed)
 		if err != nil {
 			return err

@@ -216,6 +216,9 @@ func (t *windowRows) copyTo(in store.Record, key any, start int64, r row) (store
 
 func (t *windowRows) forwardFlushed(c *engine.Context, old bool) bool {
 	return t.store.SetFlushListener(func(f windowed.Flushed[[]byte, []byte]) error {
+		if c.Leaf() {
+			return nil
+		}
 		r, err := t.flushed(t.topic, f.Key, f.Flushed)
 		if err != nil {
 			return err

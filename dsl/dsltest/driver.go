@@ -393,8 +393,8 @@ func (d *Driver) Close() error {
 }
 
 // changelog is the writer of a store.
-func (d *Driver) changelog(topic string, partition int32) store.Changelog {
-	return &changelog{d, topic, partition}
+func (d *Driver) changelog(topic string, partition int32) (store.Changelog, error) {
+	return &changelog{d, topic, partition}, nil
 }
 
 type changelog struct {

@@ -7,7 +7,7 @@
 //
 // In the order of a first reading:
 //
-//	totals.go    the app: open the store, process an order, commit
+//	totals.go    the app: a topology, and how it is run
 //	queries.go   reads with headers from another goroutine, while the app writes
 //	run.go       the phases: produce, aggregate, wipe, restore, compare
 //	compare.go   what the store must hold, worked out without it

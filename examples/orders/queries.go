@@ -8,7 +8,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/forebay-streams/forebay/kv"
 	"github.com/forebay-streams/forebay/store"
 )
 
@@ -43,7 +42,7 @@ func format(key string, row store.Value[total]) string {
 
 // query reads the store from its own goroutine until ctx ends, as an HTTP handler would,
 // and checks every row. It sees whole commits only.
-func query(ctx context.Context, s stream, view *kv.View[string, total]) (answers, error) {
+func query(ctx context.Context, s stream, view *totals) (answers, error) {
 	var a answers
 	r := rand.New(rand.NewPCG(s.seed, 0))
 	for tick := time.NewTicker(5 * time.Millisecond); ; {
@@ -69,7 +68,7 @@ func query(ctx context.Context, s stream, view *kv.View[string, total]) (answers
 			a.points++
 		}
 		from := r.IntN(s.customers)
-		for row, err := range view.Range(kv.From(customerKey(from)), kv.To(customerKey(from+99))) {
+		for row, err := range view.Range(customerKey(from), customerKey(from+99)) {
 			if err == nil {
 				err = s.check(row.Key, row.Value)
 				a.rows++

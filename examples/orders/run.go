@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-streams/forebay/changelog"
-	"github.com/forebay-streams/forebay/store"
 )
 
 // run runs the phases and compares.
@@ -49,15 +46,15 @@ func run(ctx context.Context, c config) (result comparison, err error) {
 	if err := aggregate(ctx, c, t, s, dir, rep); err != nil {
 		return result, err
 	}
-	if err := os.RemoveAll(filepath.Join(dir, t.app)); err != nil {
+	if err := os.RemoveAll(stateOf(dir, t)); err != nil {
 		return result, err
 	}
-	rep.printf("wiped %s", filepath.Join(dir, t.app))
+	rep.printf("wiped %s", stateOf(dir, t))
 	k, err := restore(ctx, c, t, dir, rep)
 	if err != nil {
 		return result, err
 	}
-	defer func() { and(k.close()) }()
+	defer func() { and(k.app.Close()) }()
 	p := rep.begin("compare", 0)
 	if result, err = s.compare(c.out, k.totals, p); err != nil {
 		return result, err
@@ -92,22 +89,11 @@ func produce(ctx context.Context, t topics, s stream, p *progress) error {
 
 // aggregate consumes the orders, while another goroutine queries the totals.
 func aggregate(ctx context.Context, c config, t topics, s stream, dir string, rep *report) (err error) {
-	k, _, err := openTask(ctx, c, t, dir, changelog.Listener{})
+	k, err := openTask(ctx, c, t, dir, changelog.Listener{})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, k.close()) }()
-	input, err := t.client(
-		kgo.ConsumerGroup(t.app),
-		kgo.ConsumeTopics(t.input),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.DisableAutoCommit(),
-		kgo.FetchMaxWait(500*time.Millisecond),
-	)
-	if err != nil {
-		return err
-	}
-	defer input.Close()
+	defer func() { err = errors.Join(err, k.app.Close()) }()
 
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -115,14 +101,17 @@ func aggregate(ctx context.Context, c config, t topics, s stream, dir string, re
 	queries, stopQueries := context.WithCancel(ctx)
 	defer stopQueries()
 	go func() {
-		a, err := query(queries, s, k.totals.View(store.ReadCommitted))
+		a, err := query(queries, s, k.totals)
 		if err != nil {
 			fail(fmt.Errorf("query: %w", err))
 		}
 		queried <- a
 	}()
 	p := rep.begin("aggregate", s.orders)
-	err = k.consume(ctx, input, s.orders, c.commitEvery, p)
+	err = k.app.Run(ctx, func(processed int) bool {
+		p.at(processed)
+		return processed >= s.orders
+	})
 	stopQueries()
 	a := <-queried // the store is closed after the last query
 	if ctx.Err() != nil {
@@ -139,12 +128,12 @@ func aggregate(ctx context.Context, c config, t topics, s stream, dir string, re
 // restore opens the store in an empty directory, which fills it from its changelog.
 func restore(ctx context.Context, c config, t topics, dir string, rep *report) (*task, error) {
 	p := rep.begin("restore", 0)
-	k, result, err := openTask(ctx, c, t, dir, changelog.Listener{
+	k, err := openTask(ctx, c, t, dir, changelog.Listener{
 		Start: func(at changelog.Progress) { p.total = int(at.Remaining()) },
 		Batch: func(at changelog.Progress) { p.at(int(at.Position - at.Start)) },
 	})
 	if err == nil {
-		p.end(int(result.Rows))
+		p.end(int(k.app.Restored()))
 	}
 	return k, err
 }

@@ -42,6 +42,9 @@ func (c *Context) Partition() int32 { return c.task.config.Partition }
 // timestamp and headers of the record that was forwarded to this node.
 func (c *Context) Record() store.Record { return c.task.current }
 
+// Leaf tells whether nobody is downstream, so that there is nothing to forward.
+func (c *Context) Leaf() bool { return len(c.node.children) == 0 }
+
 // Forward hands a record to all children, depth first. Its timestamp and headers are the
 // record context of what follows. The old value and staleness travel with it.
 func (c *Context) Forward(r Record) error {

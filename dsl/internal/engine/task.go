@@ -27,7 +27,7 @@ type Config struct {
 	// Produce takes what sinks produce. It may return before the record is sent.
 	Produce func(Produced) error
 	// Log makes the writer of a changelog.
-	Log func(topic string, partition int32) store.Changelog
+	Log func(topic string, partition int32) (store.Changelog, error)
 	// Partitions tells how many partitions a topic has.
 	Partitions func(topic string) int32
 	Now        func() time.Time
@@ -85,7 +85,9 @@ func NewTask(g Group, c Config) (_ *Task, err error) {
 	for _, s := range g.Stores {
 		env := &Env{Dir: c.Dir, Topic: s.topic(c.App), Partition: c.Partition, InMemory: c.InMemory, Budget: c.Budget, Cache: c.Cache}
 		if s.Changelog != nil {
-			env.Log = c.Log(env.Topic, c.Partition)
+			if env.Log, err = c.Log(env.Topic, c.Partition); err != nil {
+				return nil, err
+			}
 		}
 		state, err := s.Open(env)
 		if err != nil {
@@ -278,6 +280,17 @@ func (t *Task) Commit(ctx context.Context) error {
 		errs = append(errs, s.Commit(ctx))
 	}
 	return errors.Join(errs...)
+}
+
+// NeedsCommit tells whether the stores hold so many uncommitted bytes that the next commit
+// should not wait.
+func (t *Task) NeedsCommit() bool {
+	for _, s := range t.owned {
+		if s, ok := s.(interface{ NeedsCommit() bool }); ok && s.NeedsCommit() {
+			return true
+		}
+	}
+	return false
 }
 
 // Close drops what is not committed and frees everything.
