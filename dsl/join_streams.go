@@ -238,7 +238,8 @@ func streamJoinNames(b *Builder, j streamJoin, o settings, eager bool) (n joinNa
 }
 
 // windowStore is the store of one side's records. It follows the application's format, and
-// logs headers in any case.
+// logs headers in any case. It shows what is younger than the retention, so that of windows
+// of one moment without grace Kafka Streams' stores show nothing: here they last 1 ms.
 func (j *streamJoin) windowStore(b *Builder, operator, name string, o settings) *engine.Store {
 	w, headers := j.windows, j.headers
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
@@ -246,7 +247,7 @@ func (j *streamJoin) windowStore(b *Builder, operator, name string, o settings) 
 		b.fail(operator, fmt.Errorf("%w: a join window of %d ms cannot be kept", store.ErrConfig, w.Retention()))
 	}
 	return b.store(operator, &engine.Store{Name: name, Changelog: logged(o, engine.Deleted, w.Retention()), Open: func(e *engine.Env) (engine.State, error) {
-		options := []windowed.Option{windowed.Format(layout(headers, store.Plain)), windowed.Size(ms(w.Size())), windowed.Retention(ms(w.Retention())),
+		options := []windowed.Option{windowed.Format(layout(headers, store.Plain)), windowed.Size(ms(w.Size())), windowed.Retention(ms(max(w.Retention(), 1))),
 			windowed.RetainDuplicates(), windowed.LogHeaders(), windowed.ChangelogTopic(e.Topic, e.Partition), windowed.Shared(e.Budget)}
 		if e.Log != nil {
 			options = append(options, windowed.Changelog(e.Log))
