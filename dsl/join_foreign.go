@@ -40,7 +40,7 @@ func joinForeign[K, L, F, R, V any](left *Table[K, L], right *Table[F, R], forei
 		b.fail(sendName, errOtherBuilder)
 	}
 	f := foreignJoin{
-		topic: topic, left: isLeft, join: join,
+		topic: topic, left: isLeft, headers: b.config.headers, join: join,
 		primary: serdeFor(b, sendName, "a key", left.key), foreignKey: serdeFor(b, sendName, "a foreign key", right.key),
 		row: serdeFor(b, sendName, "a value", left.value), foreignRow: serdeFor(b, sendName, "a foreign value", right.value),
 		foreign: func(value any) any {
@@ -57,7 +57,7 @@ func joinForeign[K, L, F, R, V any](left *Table[K, L], right *Table[F, R], forei
 	registered := engine.Topic{Name: topic, Internal: true}
 	b.add(&engine.Node{
 		Name: b.nameOr(given("-subscription-registration-sink"), "KTABLE-SINK-"), Parents: []*engine.Node{send},
-		Sink: &engine.Sink{Topic: registered, Encode: encodeSubscription, Partition: byKey},
+		Sink: &engine.Sink{Topic: registered, Encode: f.encodeSubscription, Partition: byKey},
 	})
 	source := b.add(&engine.Node{
 		Name:   b.nameOr(given("-subscription-registration-source"), "KTABLE-SOURCE-"),
@@ -101,6 +101,7 @@ func joinForeign[K, L, F, R, V any](left *Table[K, L], right *Table[F, R], forei
 type foreignJoin struct {
 	topic   string // of subscriptions
 	left    bool
+	headers bool               // subscriptions are stored with theirs
 	foreign func(left any) any // the foreign key of a row; nil: none
 	join    func(left, right any) any
 
@@ -135,9 +136,10 @@ func subscriptions(b *Builder, operator, name string) *engine.Store {
 	}})
 }
 
-// subscribing is a subscription on its way to the right side: under the foreign key's
-// bytes, which are nil if there is none.
+// subscribing is a subscription on its way to the right side.
 type subscribing struct {
+	primary any
+	// foreign are the foreign key's bytes, once they are read; nil if there is none.
 	foreign []byte
 	wire.Subscription
 }
@@ -175,11 +177,11 @@ func (p *foreignSend) Process(r engine.Record) error {
 			return nil
 		}
 		if changed {
-			if err := p.send(r, old, wire.Unsubscribe); err != nil {
+			if err := p.send(r, before, wire.Unsubscribe); err != nil {
 				return err
 			}
 		}
-		return p.send(r, next, wire.Answer)
+		return p.send(r, after, wire.Answer)
 	}
 	if r.Value != nil && next == nil {
 		p.c.Drop(noForeignKey)
@@ -188,14 +190,14 @@ func (p *foreignSend) Process(r engine.Record) error {
 	case next == nil && old == nil:
 		return nil
 	case next == nil:
-		return p.send(r, old, wire.UnsubscribeAndAnswer)
+		return p.send(r, before, wire.UnsubscribeAndAnswer)
 	case !changed:
-		return p.send(r, next, wire.AnswerIfPresent)
+		return p.send(r, after, wire.AnswerIfPresent)
 	}
-	if err := p.send(r, old, wire.Unsubscribe); err != nil {
+	if err := p.send(r, before, wire.Unsubscribe); err != nil {
 		return err
 	}
-	return p.send(r, next, wire.Answer)
+	return p.send(r, after, wire.Answer)
 }
 
 func (p *foreignSend) foreignBytes(h store.Headers, key any) ([]byte, error) {
@@ -203,25 +205,27 @@ func (p *foreignSend) foreignBytes(h store.Headers, key any) ([]byte, error) {
 	return p.foreignKey.encode(p.pseudo(p.c, "fk"), &s, key)
 }
 
-func (p *foreignSend) send(r engine.Record, foreign []byte, i wire.Instruction) error {
-	s := r.Headers.Copy()
-	primary, err := p.primary.encode(p.pseudo(p.c, "pk"), &s, r.Key)
-	if err != nil {
-		return err
-	}
+func (p *foreignSend) send(r engine.Record, foreign any, i wire.Instruction) error {
 	hash, err := p.hash(p.c, r.Headers, r.Value)
 	if err != nil {
 		return err
 	}
-	return p.c.Forward(engine.Record{Timestamp: r.Timestamp, Headers: r.Headers, Value: subscribing{foreign, wire.Subscription{
-		Instruction: i, Hash: hash, PrimaryKey: primary, Partition: p.c.Partition(),
-	}}})
+	return p.c.Forward(engine.Record{Key: foreign, Timestamp: r.Timestamp, Headers: r.Headers, Value: subscribing{
+		primary: r.Key, Subscription: wire.Subscription{Instruction: i, Hash: hash, Partition: p.c.Partition()},
+	}})
 }
 
-func encodeSubscription(_ string, _ *store.Headers, r engine.Record) (key, value []byte, err error) {
+func (f *foreignJoin) encodeSubscription(topic string, h *store.Headers, r engine.Record) (key, value []byte, err error) {
 	s := r.Value.(subscribing)
+	if key, err = f.foreignKey.encode(topic, h, r.Key); err != nil {
+		return nil, nil, fmt.Errorf("the foreign key cannot be written: %w", err)
+	}
+	if s.PrimaryKey, err = f.primary.encode(topic+"-pk", h, s.primary); err != nil {
+		return nil, nil, fmt.Errorf("the key cannot be written: %w", err)
+	}
+	*h = withoutReplaced(r.Headers, *h)
 	value, err = wire.AppendSubscription(nil, s.Subscription)
-	return s.foreign, value, err
+	return key, value, err
 }
 
 // byKey is how subscriptions find the partition of their foreign key.
@@ -237,8 +241,14 @@ func (f *foreignJoin) decodeSubscription(topic string, h *store.Headers, key, va
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	k, err = f.foreignKey.decode(topic, h, key)
-	return k, subscribing{key, s}, nil, err
+	if k, err = f.foreignKey.decode(topic, h, key); err != nil {
+		return nil, nil, nil, fmt.Errorf("the foreign key cannot be read: %w", err)
+	}
+	primary, err := f.primary.decode(topic+"-pk", h, s.PrimaryKey)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("the key cannot be read: %w", err)
+	}
+	return k, subscribing{primary, key, s}, nil, nil
 }
 
 // foreignReceive keeps the subscriptions.
@@ -286,7 +296,6 @@ func (p *foreignReceive) Process(r engine.Record) error {
 type answering struct {
 	hash      *wire.Hash
 	value     any
-	primary   []byte
 	partition int32
 }
 
@@ -320,11 +329,11 @@ func (p *foreignLookup) Process(r engine.Record) error {
 	if ok {
 		r.Timestamp = max(r.Timestamp, right.timestamp)
 	}
-	out := answering{s.Hash, right.value, s.PrimaryKey, s.Partition}
+	out := answering{s.Hash, right.value, s.Partition}
 	if s.Instruction == wire.UnsubscribeAndAnswer {
 		out.value = nil
 	}
-	return p.c.Forward(engine.Record{Value: out, Timestamp: r.Timestamp, Headers: r.Headers})
+	return p.c.Forward(engine.Record{Key: s.primary, Value: out, Timestamp: r.Timestamp, Headers: r.Headers})
 }
 
 // foreignNotify tells all subscribers of a changed row of the right table.
@@ -367,8 +376,16 @@ func (p *foreignNotify) Process(r engine.Record) error {
 		if err != nil {
 			return store.Locate(err, p.store, "", row.Key)
 		}
-		out := answering{s.Hash, r.Value, s.PrimaryKey, s.Partition}
-		if err := p.c.Forward(engine.Record{Value: out, Timestamp: r.Timestamp, Headers: r.Headers}); err != nil {
+		h := r.Headers.Copy()
+		if p.headers {
+			h = row.Headers.Copy()
+		}
+		primary, err := p.primary.decode(p.pseudo(p.c, "pk"), &h, s.PrimaryKey)
+		if err != nil {
+			return err
+		}
+		out := answering{s.Hash, r.Value, s.Partition}
+		if err := p.c.Forward(engine.Record{Key: primary, Value: out, Timestamp: r.Timestamp, Headers: r.Headers}); err != nil {
 			return err
 		}
 	}
@@ -377,12 +394,16 @@ func (p *foreignNotify) Process(r engine.Record) error {
 
 func (f *foreignJoin) encodeAnswer(topic string, h *store.Headers, r engine.Record) (key, value []byte, err error) {
 	a := r.Value.(answering)
+	if key, err = f.primary.encode(topic, h, r.Key); err != nil {
+		return nil, nil, fmt.Errorf("the key cannot be written: %w", err)
+	}
 	right, err := f.foreignRow.encode(topic, h, a.value)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the value cannot be written: %w", err)
 	}
+	*h = withoutReplaced(r.Headers, *h)
 	value, err = wire.AppendResponse(nil, wire.Response{Hash: a.hash, Value: right})
-	return a.primary, value, err
+	return key, value, err
 }
 
 // toSubscriber sends an answer to the partition that asked.

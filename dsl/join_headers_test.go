@@ -395,3 +395,68 @@ func TestGlobalPolicy(t *testing.T) {
 		require.NoError(t, d.Close())
 	}
 }
+
+// Serdes that need what they add to a record's headers find it again, on every way that
+// keys and values take.
+func TestJoinsWithSerdesThatAddHeaders(t *testing.T) {
+	number := 1
+	key, value := store.Serde[string](stamped{store.String(), "key-schema", &number}), store.Serde[string](stamped{store.String(), "value-schema", &number})
+	stream := func(b *dsl.Builder, topic string) *dsl.Stream[string, string] {
+		return dsl.ReadStream(b, topic, key, value)
+	}
+	table := func(b *dsl.Builder, topic string, o ...dsl.TableOption) *dsl.Table[string, string] {
+		return dsl.ReadTable(b, topic, key, value, o...)
+	}
+	first := func(v string) (string, bool) { return v[:1], true }
+	for name, build := range map[string]func(b *dsl.Builder){
+		"tables": func(b *dsl.Builder) {
+			dsl.JoinTables(table(b, "a"), table(b, "b"), concat, value, dsl.As("j")).ToStream().To("out")
+		},
+		"foreign key": func(b *dsl.Builder) {
+			dsl.JoinForeign(table(b, "a"), table(b, "b"), first, concat, value).ToStream().To("out")
+		},
+		"stream-table": func(b *dsl.Builder) { dsl.JoinTable(stream(b, "a"), table(b, "b"), concat).To("out") },
+		"stream-table with grace": func(b *dsl.Builder) {
+			t := table(b, "b", dsl.Versioned(time.Minute), dsl.Headers(dsl.Latest()))
+			dsl.JoinTable(stream(b, "a"), t, concat, dsl.JoinGrace(time.Second)).To("out")
+		},
+		"stream-global": func(b *dsl.Builder) {
+			dsl.JoinGlobal(stream(b, "a"), dsl.ReadGlobalTable(b, "b", key, value), byKey, concat).To("out")
+		},
+		"streams": func(b *dsl.Builder) {
+			dsl.OuterJoinStreams(stream(b, "a"), stream(b, "b"), concat, joinWindows).To("out")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := dsl.NewBuilder(dsl.StoreFormat("HEADERS"))
+			build(b)
+			topology, err := b.Build()
+			require.NoError(t, err)
+			d, err := dsltest.New(topology, dsltest.App("app"))
+			require.NoError(t, err)
+			defer func() { require.NoError(t, d.Close()) }()
+			send := func(topic, k, v string, at int64) {
+				require.NoError(t, dsltest.NewInput(d, topic, key, value).Pipe(k, v, at))
+			}
+			other := "k"
+			if name == "foreign key" {
+				other = "f"
+			}
+			send("b", other, "y", 1)
+			send("a", "k", "fx", 2)
+			send("b", other, "z", 3)
+			send("a", "unmatched", "w", 4)
+			send("a", "late", "w", 50_000)
+			out, err := dsltest.NewOutput(d, "out", key, value).Read()
+			require.NoError(t, err)
+			require.NotEmpty(t, out)
+			for _, m := range out {
+				for _, schema := range []string{"key-schema", "value-schema"} {
+					assert.LessOrEqual(t, len(m.Headers.ForKey(schema)), 3, "they do not pile up: the source's, the store's, the sink's")
+				}
+			}
+		})
+	}
+}
+
+func byKey(k, _ string) string { return k }
