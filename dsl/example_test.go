@@ -81,40 +81,6 @@ func Example_sessionsOfClicks() {
 	// ann looked at 2 pages: campaign=mail campaign=search
 }
 
-type Trade struct {
-	Currency string
-	Amount   float64
-}
-
-// Trades are valued at the rate that held when they were made, though they come late: the
-// rates are a versioned table. A trade keeps its own headers.
-func Example_enrichment() {
-	b := dsl.NewBuilder()
-	trades := dsl.SelectKey(dsl.ReadStream(b, "trades", store.String(), store.JSON[Trade]()),
-		func(_ string, t Trade) string { return t.Currency }).
-		Repartition(dsl.Named("by-currency"))
-	rates := dsl.ReadTable(b, "rates", store.String(), store.Float64(), dsl.As("rates"), dsl.Versioned(24*time.Hour))
-	dsl.JoinTable(trades, rates, func(t Trade, rate float64) float64 { return t.Amount * rate }).
-		To("values")
-
-	d := driver(b)
-	defer d.Close()
-	in := dsltest.NewInput(d, "rates", store.String(), store.Float64())
-	check(in.Pipe("eur", 1.10, 1000))
-	check(in.Pipe("eur", 1.20, 2000))
-	late := dsltest.NewInput(d, "trades", store.String(), store.JSON[Trade]())
-	check(late.Pipe("t-1", Trade{"eur", 100}, 1500, store.Header{Key: "desk", Value: []byte("7")}))
-	check(late.Pipe("t-2", Trade{"eur", 100}, 2500))
-
-	for _, m := range must(dsltest.NewOutput(d, "values", store.String(), store.Float64()).Read()) {
-		desk, _ := m.Headers.Last("desk")
-		fmt.Printf("%s %.0f %s\n", m.Key, m.Value, desk.Value)
-	}
-	// Output:
-	// eur 110 7
-	// eur 120
-}
-
 // driver builds the topology and starts it.
 func driver(b *dsl.Builder) *dsltest.Driver {
 	topology, err := b.Build()

@@ -110,7 +110,6 @@ type final struct {
 	start, end int64
 	value      *string // text; nil: deleted
 	timestamp  int64
-	line       int // with which it closes; -1: it has not
 }
 
 func (f *final) id() string { return fmt.Sprintf("%s@%d/%d", f.key, f.start, f.end) }

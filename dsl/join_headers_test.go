@@ -357,7 +357,7 @@ func TestJoinsRefused(t *testing.T) {
 			dsl.ReadGlobalTable[string, *string](b, "b", nil, nil, dsl.Headers(dsl.First()))
 		}, "use Latest or Empty"},
 		"no serde": {func(b *dsl.Builder) {
-			type row struct{ string }
+			type row struct{ Name string }
 			dsl.JoinTables(table(b, "a", "l"), plain(b), func(_, _ *string) row { return row{} }, nil, dsl.As("j"))
 		}, "no serde"},
 		"a name twice": {func(b *dsl.Builder) {
