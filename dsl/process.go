@@ -107,13 +107,14 @@ type ProcessOption interface {
 
 func (NameOption) ofProcess() {}
 
-type storesOption []StateStore
+// StoresOption is a [ProcessOption] and a [TransformOption].
+type StoresOption []StateStore
 
-func (o storesOption) set(s *settings) { s.stores = append(s.stores, o...) }
-func (storesOption) ofProcess()        {}
+func (o StoresOption) set(s *settings) { s.stores = append(s.stores, o...) }
+func (StoresOption) ofProcess()        {}
 
 // WithStores connects state stores with a processor.
-func WithStores(stores ...StateStore) ProcessOption { return storesOption(stores) }
+func WithStores(stores ...StateStore) StoresOption { return stores }
 
 // recorder is a store that wants to know the record being processed.
 type recorder interface{ SetRecord(store.Record) }

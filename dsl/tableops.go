@@ -46,11 +46,20 @@ func MapTableValuesWithKey[K, V, W any](t *Table[K, V], to func(key K, value V) 
 
 // derive adds a table whose rows follow one by one from those of another. change is not
 // called for a null value; nil from it is none.
-func derive[K, V, W any](t *Table[K, V], prefix string, s settings, value store.Serde[W], change func(c *engine.Context, key any, r row) (any, error), filter bool) *Table[K, W] {
+func derive[K, V, W any](t *Table[K, V], prefix string, s settings, value store.Serde[W], change changer, filter bool) *Table[K, W] {
+	name, storeName := deriveNames(t.b, prefix, s)
+	start := func(*engine.Context) (changer, error) { return change, nil }
+	return deriveAs(t, name, storeName, s, value, derived{start: start, filter: filter})
+}
+
+// changer makes a row's value out of that of another table's row, whose value is nil if there
+// is none.
+type changer func(c *engine.Context, key any, r row) (any, error)
+
+// deriveAs is derive for a processor of its own, once the numbers are taken.
+func deriveAs[K, V, W any](t *Table[K, V], name, storeName string, s settings, value store.Serde[W], p derived) *Table[K, W] {
 	b := t.b
-	name, storeName := deriveNames(b, prefix, s)
 	out := &Table[K, W]{b: b, key: t.key, value: value, windows: t.windows}
-	p := derived{change: change, filter: filter}
 	out.node = b.processor(name, func() engine.Processor { own := p; return &own }, t.node)
 	out.state = &tableState{versioned: t.state.versioned && storeName == "" || s.history != nil, history: t.state.history}
 	if storeName != "" {
@@ -68,7 +77,11 @@ func derive[K, V, W any](t *Table[K, V], prefix string, s settings, value store.
 		parent := t.state.view()
 		return viewSource{parent.stores, func(c *engine.Context) (view, error) {
 			v, err := parent.open(c)
-			return &derivedView{c, v, change}, err
+			if err != nil {
+				return nil, err
+			}
+			change, err := p.start(c)
+			return &derivedView{c, v, change, p.nulls}, err
 		}}
 	}
 	return out
@@ -87,7 +100,9 @@ func deriveNames(b *Builder, prefix string, s settings) (name, storeName string)
 // derived turns the changes of a table into those of another.
 type derived struct {
 	c       *engine.Context
-	change  func(c *engine.Context, key any, r row) (any, error)
+	start   func(c *engine.Context) (changer, error)
+	nulls   bool // change is called for null values too
+	change  changer
 	filter  bool
 	open    opener // nil: no store
 	sendOld bool
@@ -97,8 +112,8 @@ type derived struct {
 
 func (p *derived) Init(c *engine.Context) (err error) {
 	p.c = c
-	if p.open == nil {
-		return nil
+	if p.change, err = p.start(c); err != nil || p.open == nil {
+		return err
 	}
 	if p.rows, err = p.open(c); err == nil {
 		p.cached = p.rows.forwardFlushed(c, p.sendOld)
@@ -141,7 +156,7 @@ func (p *derived) Process(r engine.Record) (err error) {
 }
 
 func (p *derived) changed(key, value any, in store.Record) (any, error) {
-	if value == nil {
+	if value == nil && !p.nulls {
 		return nil, nil
 	}
 	return p.change(p.c, key, row{value, in.Timestamp, in.Headers})
@@ -152,23 +167,32 @@ func (p *derived) changed(key, value any, in store.Record) (any, error) {
 type derivedView struct {
 	c      *engine.Context
 	parent view
-	change func(c *engine.Context, key any, r row) (any, error)
+	change changer
+	nulls  bool
 }
 
 func (v *derivedView) get(in store.Record, key any) (row, bool, error) {
-	return v.from(key)(v.parent.get(in, key))
+	return v.from(in, key)(v.parent.get(in, key))
 }
 
 func (v *derivedView) getAsOf(in store.Record, key any, at int64) (row, bool, error) {
-	return v.from(key)(v.parent.getAsOf(in, key, at))
+	return v.from(in, key)(v.parent.getAsOf(in, key, at))
 }
 
-func (v *derivedView) from(key any) func(row, bool, error) (row, bool, error) {
+func (v *derivedView) from(in store.Record, key any) func(row, bool, error) (row, bool, error) {
 	return func(r row, ok bool, err error) (row, bool, error) {
-		if err != nil || !ok {
+		if err != nil || !ok && !v.nulls {
 			return row{}, false, err
 		}
-		r.value, err = v.change(v.c, key, r)
-		return r, err == nil && r.value != nil, err
+		out := r
+		if !ok {
+			r, out = row{timestamp: store.NoTimestamp}, row{timestamp: store.NoTimestamp, headers: in.Headers}
+		}
+		of := store.Record{Partition: -1, Offset: -1, Timestamp: r.timestamp, Headers: r.headers}
+		err = v.c.Under(of, func() error {
+			out.value, err = v.change(v.c, key, r)
+			return err
+		})
+		return out, err == nil && out.value != nil, err
 	}
 }

@@ -67,6 +67,9 @@ func (c *Context) Under(r store.Record, do func() error) error {
 // StreamTime is the largest timestamp that the task has taken in, -1 at first.
 func (c *Context) StreamTime() int64 { return c.task.streamTime }
 
+// OnClose has a function called when the task ends, before its stores are closed.
+func (c *Context) OnClose(closed func() error) { c.task.closers = append(c.task.closers, closed) }
+
 // Now is wall-clock time.
 func (c *Context) Now() time.Time { return c.task.config.Now() }
 

@@ -56,6 +56,7 @@ type Task struct {
 	marks      map[string]int64
 	shared     map[string]any
 	schedules  []*schedule
+	closers    []func() error
 	dropped    map[drop]int64
 }
 
@@ -301,6 +302,10 @@ func (t *Task) Close() error {
 			errs = append(errs, c.Close())
 		}
 	}
+	for _, closed := range slices.Backward(t.closers) {
+		errs = append(errs, closed())
+	}
+	t.closers = nil
 	for _, s := range slices.Backward(t.owned) {
 		errs = append(errs, s.Close())
 	}
