@@ -242,7 +242,6 @@ func streamJoinNames(b *Builder, j streamJoin, o settings, eager bool) (n joinNa
 // of one moment without grace Kafka Streams' stores show nothing: here they last 1 ms.
 func (j *streamJoin) windowStore(b *Builder, operator, name string, o settings) *engine.Store {
 	w, headers := j.windows, j.headers
-	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	if w.Retention() > int64(1<<63-1)/int64(time.Millisecond) {
 		b.fail(operator, fmt.Errorf("%w: a join window of %d ms cannot be kept", store.ErrConfig, w.Retention()))
 	}
