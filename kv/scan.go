@@ -67,13 +67,12 @@ func (s *Store[K, V]) prefix(from family.Reader, prefix []byte) iter.Seq2[Row[K,
 	}, s.decode)
 }
 
-func (s *Store[K, V]) decode(sc *family.Scratch, key []byte, row store.Row) (Row[K, V], error) {
-	v, err := s.codec.DecodeValue(sc, row)
-	if err != nil {
-		return Row[K, V]{}, err
+func (s *Store[K, V]) decode(sc *family.Scratch, key []byte, row *store.Row, out *Row[K, V]) (err error) {
+	if err := s.codec.DecodeValue(sc, row, &out.Value); err != nil {
+		return err
 	}
-	k, err := s.codec.DecodeKey(sc, key, row.Headers)
-	return Row[K, V]{k, v}, err
+	out.Key, err = s.codec.DecodeKey(sc, key, &row.Headers)
+	return err
 }
 
 // span serializes bounds; of two for the same end the last counts.

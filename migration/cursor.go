@@ -22,12 +22,12 @@ func (c *cursor) Next() bool {
 	if c.err != nil || !c.scan.Next() {
 		return false
 	}
-	c.row, c.err = c.source.decode(c.scan.Key(), c.scan.Value())
+	c.err = c.source.decode(c.scan.Key(), c.scan.Value(), &c.row)
 	return c.err == nil
 }
 
-func (c *cursor) Key() []byte    { return c.scan.Key() }
-func (c *cursor) Row() store.Row { return c.row }
+func (c *cursor) Key() []byte     { return c.scan.Key() }
+func (c *cursor) Row() *store.Row { return &c.row }
 
 func (c *cursor) Err() error {
 	if c.err == nil {

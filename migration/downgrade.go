@@ -331,7 +331,8 @@ func (d *downgrade) vetRows(db *rocks.DB, dir string, f Format) error {
 }
 
 func (d *downgrade) refuseLoss(s *source, f Format, key, value []byte) error {
-	row, err := s.decode(key, value)
+	var row store.Row
+	err := s.decode(key, value, &row)
 	headers := !row.Headers.Empty()
 	if err == nil && f.Versions && !d.headers {
 		headers, err = f.check(key, value)

@@ -33,11 +33,12 @@ const (
 func (i *Index) Has(key []byte) bool { return i != nil && len(key) > 0 && key[0] == indexPrefix }
 
 // decode reads an index row's value.
-func (i *Index) decode(b []byte) (store.Row, error) {
+func (i *Index) decode(b []byte, row *store.Row) error {
 	if !i.Headers || len(b) == 0 {
-		return store.Row{Value: []byte{}, Timestamp: store.NoTimestamp}, nil
+		*row = store.Row{Value: []byte{}, Timestamp: store.NoTimestamp}
+		return nil
 	}
-	return store.Aggregation.DecodeBorrowed(b)
+	return store.Aggregation.DecodeBorrowed(b, row)
 }
 
 // encode gives an index row's value: nothing when there are no headers, as Kafka writes it.

@@ -229,7 +229,7 @@ func (f Format) check(key, b []byte) (headers bool, err error) {
 	}
 	var row store.Row
 	if f.Index.Has(key) {
-		row, err = f.Index.decode(b)
+		err = f.Index.decode(b, &row)
 	} else {
 		row, err = f.Layout.Decode(b)
 	}

@@ -92,22 +92,23 @@ func newSource(name string, db *rocks.DB, f, target Format) source {
 	return source{name, db.Family(f.Family), f.Layout, f.Index, f.Versions, target.Layout}
 }
 
-func (s *source) decode(key, b []byte) (row store.Row, err error) {
+// decode sets every field of row.
+func (s *source) decode(key, b []byte, row *store.Row) (err error) {
 	switch {
 	case s.index.Has(key):
-		row, err = s.index.decode(b)
+		err = s.index.decode(b, row)
 	case s.versions && s.layout == s.to:
-		row = store.Row{Value: b, Timestamp: store.NoTimestamp}
+		*row = store.Row{Value: b, Timestamp: store.NoTimestamp}
 	case s.versions:
-		row.Timestamp = store.NoTimestamp
+		*row = store.Row{Timestamp: store.NoTimestamp}
 		row.Value, err = versions.Convert(nil, s.layout, s.to, key, b)
 	default:
-		row, err = s.layout.DecodeBorrowed(b)
+		err = s.layout.DecodeBorrowed(b, row)
 	}
 	if err != nil {
 		err = store.Locate(err, s.store, s.family.Name, key)
 	}
-	return row, err
+	return err
 }
 
 // Open opens the table, or says with a remedy why the directory cannot be opened. A
@@ -284,7 +285,8 @@ func (s *source) get(g getter, key []byte, scratch *[]byte) (store.Row, bool, er
 	if err != nil || !ok {
 		return store.Row{}, false, err
 	}
-	row, err := s.decode(key, b)
+	var row store.Row
+	err = s.decode(key, b, &row)
 	return row, err == nil, err
 }
 

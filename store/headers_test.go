@@ -18,7 +18,7 @@ func forms(t *testing.T, list ...store.Header) map[string]store.Headers {
 	require.NoError(t, err)
 	row, err := store.WithHeaders.Encode(store.Row{Value: []byte("v"), Headers: store.NewHeaders(list...)})
 	require.NoError(t, err)
-	borrowed, err := store.WithHeaders.DecodeBorrowed(row)
+	borrowed, err := decodeBorrowed(store.WithHeaders, row)
 	require.NoError(t, err)
 	out := map[string]store.Headers{
 		"list":     store.NewHeaders(list...),
@@ -238,7 +238,7 @@ func TestBorrowedLooksSurviveTheBuffer(t *testing.T) {
 	encoded, err := store.WithHeaders.Encode(store.Row{Value: []byte("value"), Headers: store.NewHeaders(list...)})
 	require.NoError(t, err)
 	buffer := slices.Clone(encoded)
-	row, err := store.WithHeaders.DecodeBorrowed(buffer)
+	row, err := decodeBorrowed(store.WithHeaders, buffer)
 	require.NoError(t, err)
 	h := row.Headers
 
@@ -291,7 +291,7 @@ func TestAllocations(t *testing.T) {
 	h := decoded.Headers
 	for name, f := range map[string]func(){
 		"Decode":         func() { _, _ = store.WithHeaders.Decode(row) },
-		"DecodeBorrowed": func() { _, _ = store.WithHeaders.DecodeBorrowed(row) },
+		"DecodeBorrowed": func() { _ = store.WithHeaders.DecodeBorrowed(row, new(store.Row)) },
 		"Empty":          func() { _ = h.Empty() },
 		"Last":           func() { _, _ = h.Last("tracestate") },
 		"Err":            func() { _ = h.Err() },

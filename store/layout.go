@@ -85,13 +85,21 @@ func (l Layout) Encode(r Row) ([]byte, error) {
 // b, and the headers are not parsed: a malformed block shows at the first look. Sizes
 // are checked here. The error is [ErrCorrupt].
 func (l Layout) Decode(b []byte) (r Row, err error) {
-	r.Timestamp = NoTimestamp
+	err = l.decode(b, &r)
+	return r, err
+}
+
+// decode sets every field of r, one by one and in place: copies of a row whose fields
+// were just written cost a scan more than the decoding.
+func (l Layout) decode(b []byte, r *Row) error {
+	r.Value, r.Timestamp = nil, NoTimestamp
+	r.Headers = Headers{}
 	if b == nil {
-		return r, nil
+		return nil
 	}
 	at, err := l.split(b)
 	if err != nil {
-		return r, err
+		return err
 	}
 	r.Value = b[at.value:len(b):len(b)]
 	if at.value > at.ts {
@@ -100,17 +108,17 @@ func (l Layout) Decode(b []byte) (r Row, err error) {
 	if at.ts > at.block {
 		r.Headers.block = b[at.block:at.ts:at.ts]
 	}
-	return r, nil
+	return nil
 }
 
-// DecodeBorrowed is Decode for a buffer that will be reused: the row's headers copy
-// what a look returns, and [Row.Clone] keeps the row.
-func (l Layout) DecodeBorrowed(b []byte) (Row, error) {
-	r, err := l.Decode(b)
+// DecodeBorrowed is Decode into r, for a buffer that will be reused: the row's headers
+// copy what a look returns, and [Row.Clone] keeps the row.
+func (l Layout) DecodeBorrowed(b []byte, r *Row) error {
+	err := l.decode(b, r)
 	if len(r.Headers.block) > 0 {
 		r.Headers.flags = borrowed
 	}
-	return r, err
+	return err
 }
 
 // offsets are where the parts of stored bytes begin; a part that is not there is empty.

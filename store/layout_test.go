@@ -31,7 +31,7 @@ func testStored(t *testing.T, l store.Layout, r store.Row, stored []byte) {
 	got, err := l.Encode(r)
 	require.NoError(t, err)
 	require.Equal(t, stored, got)
-	for _, decode := range []func([]byte) (store.Row, error){l.Decode, l.DecodeBorrowed} {
+	for _, decode := range []func([]byte) (store.Row, error){l.Decode, func(b []byte) (store.Row, error) { return decodeBorrowed(l, b) }} {
 		back, err := decode(stored)
 		require.NoError(t, err)
 		require.Equal(t, r.Value, back.Value)
@@ -129,7 +129,7 @@ func TestMalformedValueVectors(t *testing.T) {
 			requireReason(t, err, row[3])
 			assert.True(t, r.Headers.Empty())
 			assert.Nil(t, r.Value)
-			_, err = l.DecodeBorrowed(b)
+			_, err = decodeBorrowed(l, b)
 			requireReason(t, err, row[3])
 			got, err := l.Convert([]byte("x"), store.Plain, b)
 			requireReason(t, err, row[3])
@@ -210,7 +210,7 @@ func TestRowClone(t *testing.T) {
 	b, err := store.WithHeaders.Encode(threeHeaders())
 	require.NoError(t, err)
 	buffer := slices.Clone(b)
-	r, err := store.WithHeaders.DecodeBorrowed(buffer)
+	r, err := decodeBorrowed(store.WithHeaders, buffer)
 	require.NoError(t, err)
 	c := r.Clone()
 	clear(buffer)
@@ -228,4 +228,9 @@ func TestRowSizeCountsHeaders(t *testing.T) {
 	stored := store.Row{Value: list.Value, Headers: store.HeadersFromBlock(b)}
 	assert.Equal(t, len(b)+len("value"), stored.Size())
 	assert.Equal(t, stored.Size()-1, list.Size(), "a list has no count yet")
+}
+
+func decodeBorrowed(l store.Layout, b []byte) (r store.Row, err error) {
+	err = l.DecodeBorrowed(b, &r)
+	return r, err
 }

@@ -74,7 +74,7 @@ func TestHeadersModel(t *testing.T) {
 		case 6:
 			b, err := store.Aggregation.Encode(store.Row{Value: []byte{1}, Headers: p.headers})
 			require.NoError(t, err)
-			row, err := store.Aggregation.DecodeBorrowed(b)
+			row, err := decodeBorrowed(store.Aggregation, b)
 			require.NoError(t, err)
 			p.headers = row.Headers.Clone()
 			clear(b)

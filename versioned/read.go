@@ -67,10 +67,9 @@ func (s *Store[K, V]) walk(from, to int64, order Order, read func(*family.Scratc
 		}
 		w := &cursor{core: s.core, walk: versions.Walk{From: from, To: to, Ascending: order == Ascending, Damaged: s.report.damagedRow}}
 		return w, read(sc, &w.walk)
-	}, func(sc *family.Scratch, validTo []byte, row store.Row) (v Version[V], err error) {
-		v.Value, err = s.codec.DecodeValue(sc, row)
+	}, func(sc *family.Scratch, validTo []byte, row *store.Row, v *Version[V]) error {
 		v.ValidTo = int64(binary.BigEndian.Uint64(validTo))
-		return v, err
+		return s.codec.DecodeValue(sc, row, &v.Value)
 	})
 }
 
@@ -94,9 +93,9 @@ func (c *cursor) Next() bool {
 	return c.err == nil
 }
 
-func (c *cursor) Key() []byte    { return c.to[:] }
-func (c *cursor) Row() store.Row { return c.row }
-func (c *cursor) Close()         {}
+func (c *cursor) Key() []byte     { return c.to[:] }
+func (c *cursor) Row() *store.Row { return &c.row }
+func (c *cursor) Close()          {}
 
 func (c *cursor) Err() error {
 	if c.err != nil {
@@ -118,12 +117,12 @@ func found[K, V any](codec *family.Codec[K, V], s *family.Scratch) func(versions
 // decode makes a version that owns its bytes. The header block is copied as a whole and
 // not parsed.
 func decode[K, V any](codec *family.Codec[K, V], s *family.Scratch, v versions.Version) (out Version[V], ok bool, err error) {
-	row, err := codec.Layout().DecodeBorrowed(v.Value)
-	if err != nil {
+	var row store.Row
+	if err := codec.Layout().DecodeBorrowed(v.Value, &row); err != nil {
 		return out, false, err
 	}
 	row.Timestamp = v.From
-	if out.Value, err = codec.DecodeValue(s, row); err != nil {
+	if err := codec.DecodeValue(s, &row, &out.Value); err != nil {
 		return out, false, err
 	}
 	out.Headers, out.ValidTo = out.Headers.Clone(), v.To

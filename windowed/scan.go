@@ -130,13 +130,13 @@ func (s *Store[K, V]) scan(from where, q query, fill func(*family.Scratch, store
 			cursor := s.layout.open(from.reader, from.state(), q)
 			current, _ = cursor.(*rows)
 			return cursor, nil
-		}, func(sc *family.Scratch, _ []byte, row store.Row) (r Row[K, V], err error) {
-			if r.Value, err = s.codec.DecodeValue(sc, row); err != nil {
-				return r, err
+		}, func(sc *family.Scratch, _ []byte, row *store.Row, r *Row[K, V]) (err error) {
+			if err := s.codec.DecodeValue(sc, row, &r.Value); err != nil {
+				return err
 			}
 			r.Start, r.End = current.row.Start, s.layout.end(current.row.Start)
-			r.Key, err = s.codec.DecodeKey(sc, current.row.Key, row.Headers)
-			return r, err
+			r.Key, err = s.codec.DecodeKey(sc, current.row.Key, &row.Headers)
+			return err
 		})(yield)
 	}
 }

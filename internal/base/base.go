@@ -59,7 +59,7 @@ type Cursor interface {
 	// Next moves to the next row, the first at first. False: the end, or Err.
 	Next() bool
 	Key() []byte
-	Row() store.Row
+	Row() *store.Row
 	Err() error
 	// Close frees what the cursor holds; calling it again does nothing.
 	Close()

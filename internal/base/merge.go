@@ -69,8 +69,8 @@ func (m *merge) choose() {
 	}
 }
 
-func (m *merge) Key() []byte    { return m.current.Key() }
-func (m *merge) Row() store.Row { return m.current.Row() }
+func (m *merge) Key() []byte     { return m.current.Key() }
+func (m *merge) Row() *store.Row { return m.current.Row() }
 
 func (m *merge) Err() error {
 	if err := m.first.Err(); err != nil {
@@ -100,18 +100,18 @@ func (s *slice) Next() bool {
 	return true
 }
 
-func (s *slice) Key() []byte    { return s.current.Key }
-func (s *slice) Row() store.Row { return s.current.Row }
-func (s *slice) Err() error     { return nil }
-func (s *slice) Close()         { s.rest = nil }
+func (s *slice) Key() []byte     { return s.current.Key }
+func (s *slice) Row() *store.Row { return &s.current.Row }
+func (s *slice) Err() error      { return nil }
+func (s *slice) Close()          { s.rest = nil }
 
 // Failed is the cursor of a scan that could not begin.
 func Failed(err error) Cursor { return failed{err} }
 
 type failed struct{ err error }
 
-func (failed) Next() bool     { return false }
-func (failed) Key() []byte    { return nil }
-func (failed) Row() store.Row { return store.Row{} }
-func (f failed) Err() error   { return f.err }
-func (failed) Close()         {}
+func (failed) Next() bool      { return false }
+func (failed) Key() []byte     { return nil }
+func (failed) Row() *store.Row { return nil }
+func (f failed) Err() error    { return f.err }
+func (failed) Close()          {}

@@ -120,7 +120,7 @@ func TestMergeClosesBoth(t *testing.T) {
 	merged := base.Merge(first, second, false)
 	require.True(t, merged.Next())
 	assert.Equal(t, "a", string(merged.Key()))
-	assert.Equal(t, value("1"), merged.Row())
+	assert.Equal(t, value("1"), *merged.Row())
 	merged.Close()
 	assert.Equal(t, []int{1, 1}, []int{first.closed, second.closed})
 }

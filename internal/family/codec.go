@@ -59,6 +59,15 @@ func (s *Scratch) lent(free bool) *store.Headers {
 	return &s.headers
 }
 
+// lend is lent with a copy of the headers.
+func (s *Scratch) lend(headers *store.Headers, free bool) *store.Headers {
+	if free {
+		return nil
+	}
+	s.headers = *headers
+	return &s.headers
+}
+
 // LookupKey serializes the key of a look-up, perhaps into the scratch's key buffer. The
 // serializer sees a private copy of the headers: a look-up must not change the record.
 func (c *Codec[K, V]) LookupKey(s *Scratch, headers store.Headers, key K) ([]byte, error) {
@@ -136,28 +145,28 @@ func (c *Codec[K, V]) Get(r Reader, key []byte, s *Scratch) (v store.Value[V], o
 	if err != nil || !ok {
 		return v, false, err
 	}
-	v, err = c.DecodeValue(s, row)
+	err = c.DecodeValue(s, &row, &v)
 	v.Headers = v.Headers.Clone()
 	return v, err == nil, err
 }
 
-// DecodeValue gives the value serde a private view of the row's headers.
-func (c *Codec[K, V]) DecodeValue(s *Scratch, row store.Row) (store.Value[V], error) {
+// DecodeValue sets every field of v. It gives the value serde a private view of the row's
+// headers.
+func (c *Codec[K, V]) DecodeValue(s *Scratch, row *store.Row, v *store.Value[V]) (err error) {
 	if c.strict || !c.valueFree {
 		if err := row.Headers.Err(); err != nil {
-			return store.Value[V]{}, err
+			return err
 		}
 	}
-	s.headers = row.Headers
-	data, err := c.value.Deserialize(c.topic, s.lent(c.valueFree), row.Value)
-	return store.Value[V]{Data: data, Timestamp: row.Timestamp, Headers: row.Headers}, err
+	v.Data, err = c.value.Deserialize(c.topic, s.lend(&row.Headers, c.valueFree), row.Value)
+	v.Timestamp, v.Headers = row.Timestamp, row.Headers
+	return err
 }
 
 // DecodeKey reads the key of a scan's row, after its value: the serde sees the headers of
 // the entry (KAFKA-20798).
-func (c *Codec[K, V]) DecodeKey(s *Scratch, key []byte, headers store.Headers) (K, error) {
-	s.headers = headers
-	return c.key.Deserialize(c.topic, s.lent(c.keyFree), key)
+func (c *Codec[K, V]) DecodeKey(s *Scratch, key []byte, headers *store.Headers) (K, error) {
+	return c.key.Deserialize(c.topic, s.lend(headers, c.keyFree), key)
 }
 
 // DecodeFlushed decodes a flushed write, whose stored key is given. The key serde sees the

@@ -15,7 +15,7 @@ type Reader interface {
 
 // Scan is a sequence of typed rows. open is called when the loop begins; the cursor is
 // closed however the loop is left.
-func Scan[R any](c *Core, open func(*Scratch) (base.Cursor, error), decode func(s *Scratch, key []byte, row store.Row) (R, error)) iter.Seq2[R, error] {
+func Scan[R any](c *Core, open func(*Scratch) (base.Cursor, error), decode func(s *Scratch, key []byte, row *store.Row, out *R) error) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		var none R
 		if err := c.Check("scan"); err != nil {
@@ -23,6 +23,7 @@ func Scan[R any](c *Core, open func(*Scratch) (base.Cursor, error), decode func(
 			return
 		}
 		var s Scratch
+		var row R // decode sets all of it
 		cursor, err := open(&s)
 		if err != nil {
 			yield(none, c.Fail("scan", err))
@@ -34,8 +35,7 @@ func Scan[R any](c *Core, open func(*Scratch) (base.Cursor, error), decode func(
 			c.open.Add(-1)
 		}()
 		for cursor.Next() {
-			row, err := decode(&s, cursor.Key(), cursor.Row())
-			if err != nil {
+			if err := decode(&s, cursor.Key(), cursor.Row(), &row); err != nil {
 				yield(none, c.Fail("scan", err))
 				return
 			}

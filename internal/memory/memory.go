@@ -267,9 +267,9 @@ func (c *cursor) move() bool {
 	return ok
 }
 
-func (c *cursor) Key() []byte    { return c.item.Key }
-func (c *cursor) Row() store.Row { return c.item.Row }
-func (c *cursor) Err() error     { return c.err }
+func (c *cursor) Key() []byte     { return c.item.Key }
+func (c *cursor) Row() *store.Row { return &c.item.Row }
+func (c *cursor) Err() error      { return c.err }
 
 // Close ends the walk. Its rows stay valid: they are the table's own.
 func (c *cursor) Close() {

@@ -129,7 +129,7 @@ func getFrom(t *testing.T, g getter, key string) string {
 func rows(t *testing.T, c base.Cursor) (out []string) {
 	t.Helper()
 	for c.Next() {
-		out = append(out, show(c.Key(), c.Row()))
+		out = append(out, show(c.Key(), *c.Row()))
 	}
 	require.NoError(t, c.Err())
 	c.Close()

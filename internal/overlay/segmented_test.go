@@ -93,7 +93,7 @@ func TestCombsOverOverlayAndTable(t *testing.T) {
 	list := func(c base.Cursor) (out []string) {
 		defer c.Close()
 		for c.Next() {
-			out = append(out, fmt.Sprint(binary.BigEndian.Uint64(c.Key()), " ", show(c.Key()[base.PrefixSize:], c.Row())))
+			out = append(out, fmt.Sprint(binary.BigEndian.Uint64(c.Key()), " ", show(c.Key()[base.PrefixSize:], *c.Row())))
 		}
 		require.NoError(t, c.Err())
 		return out

@@ -66,7 +66,7 @@ func (c *indexed) Next() bool {
 	return false
 }
 
-func (c *indexed) Row() store.Row { return c.row }
+func (c *indexed) Row() *store.Row { return &c.row }
 
 func (c *indexed) Err() error {
 	if c.err != nil {
@@ -90,7 +90,7 @@ func (c *whole) Next() bool {
 	if c.err != nil || !c.Cursor.Next() {
 		return false
 	}
-	c.row = c.Cursor.Row()
+	c.row = *c.Cursor.Row()
 	if c.table.index.Has(c.Cursor.Key()) {
 		return true
 	}
@@ -102,7 +102,7 @@ func (c *whole) Next() bool {
 	return err == nil
 }
 
-func (c *whole) Row() store.Row { return c.row }
+func (c *whole) Row() *store.Row { return &c.row }
 
 func (c *whole) Err() error {
 	if c.err != nil {

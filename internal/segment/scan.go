@@ -192,9 +192,9 @@ func (p *part) close() {
 	p.segment.release()
 }
 
-func (c *chain) Key() []byte    { return c.key }
-func (c *chain) Row() store.Row { return c.parts[0].cursor.Row() }
-func (c *chain) Err() error     { return c.err }
+func (c *chain) Key() []byte     { return c.key }
+func (c *chain) Row() *store.Row { return c.parts[0].cursor.Row() }
+func (c *chain) Err() error      { return c.err }
 
 func (c *chain) Close() {
 	for len(c.parts) > 0 {

@@ -240,7 +240,7 @@ func (f *fixture) useHeld(t *testing.T) {
 			return
 		}
 		require.True(t, h.cursor.Next())
-		require.Equal(t, Show(h.rest[:1]), Show([]store.Change{{Key: h.cursor.Key(), Row: h.cursor.Row()}}))
+		require.Equal(t, Show(h.rest[:1]), Show([]store.Change{{Key: h.cursor.Key(), Row: *h.cursor.Row()}}))
 		h.rest = h.rest[1:]
 	}
 }
