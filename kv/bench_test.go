@@ -3,6 +3,7 @@ package kv_test
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
@@ -105,7 +106,7 @@ func openRaw(b *testing.B) *raw { return openRawAt(b, b.TempDir()) }
 // openRawAt opens a database of forebay's too: both then read the same files.
 func openRawAt(b *testing.B, dir string) *raw {
 	table := grocksdb.NewDefaultBlockBasedTableOptions()
-	cache := grocksdb.NewLRUCache(benchCache)
+	cache := grocksdb.NewHyperClockCache(benchCache, 0)
 	table.SetBlockCache(cache)
 	table.SetBlockSize(4096)
 	table.SetFormatVersion(6)
@@ -259,9 +260,16 @@ func BenchmarkGetAbsent(b *testing.B) {
 	})
 }
 
-// BenchmarkScan counts one row as one operation.
+// BenchmarkScan counts one row as one operation, over rows that fit the processor's cache
+// and over ten times as many.
 func BenchmarkScan(b *testing.B) {
-	keys := benchKeys(benchRows)
+	for _, rows := range []int{benchRows / 10, benchRows} {
+		b.Run(fmt.Sprint("rows=", rows), func(b *testing.B) { benchScan(b, rows) })
+	}
+}
+
+func benchScan(b *testing.B, rows int) {
+	keys := benchKeys(rows)
 	dir := settled(b, keys)
 	b.Run("forebay", func(b *testing.B) {
 		s := openBenchAt(b, dir)

@@ -35,16 +35,20 @@ var (
 	sharedBy = map[*store.Budget]*shared{}
 )
 
+// newCache makes a clock cache, unlike Kafka Streams: a scan looks up a block every dozen
+// rows, and the lists of an LRU cache are a tenth of its time.
+func newCache(bytes int64) *grocksdb.Cache { return grocksdb.NewHyperClockCache(int(bytes), 0) }
+
 // acquireShared returns the budget's cache, or one of its own for a nil budget.
 func acquireShared(budget *store.Budget) *shared {
 	if budget == nil {
-		return &shared{users: 1, cache: grocksdb.NewLRUCache(uint64(store.DefaultBlockCache))}
+		return &shared{users: 1, cache: newCache(store.DefaultBlockCache)}
 	}
 	sharedMu.Lock()
 	defer sharedMu.Unlock()
 	s := sharedBy[budget]
 	if s == nil {
-		s = &shared{cache: grocksdb.NewLRUCache(uint64(budget.BlockCacheSize()))}
+		s = &shared{cache: newCache(budget.BlockCacheSize())}
 		if n := budget.WriteBufferSize(); n > 0 {
 			s.buffers = grocksdb.NewWriteBufferManagerWithCache(int(n), s.cache, false)
 		}
