@@ -180,8 +180,8 @@ func (c *Codec[K, V]) DecodeFlushed(s *Scratch, key []byte, f *overlay.Forwarded
 		if side.row.Tombstone() {
 			continue
 		}
-		v, err := c.DecodeValue(s, side.row)
-		if err != nil {
+		var v store.Value[V]
+		if err := c.DecodeValue(s, &side.row, &v); err != nil {
 			return k, out, err
 		}
 		v.Headers = v.Headers.Clone()
@@ -191,6 +191,6 @@ func (c *Codec[K, V]) DecodeFlushed(s *Scratch, key []byte, f *overlay.Forwarded
 	if c.layout.HasHeaders() {
 		headers = f.New.Headers
 	}
-	k, err = c.DecodeKey(s, key, headers)
+	k, err = c.DecodeKey(s, key, &headers)
 	return k, out, err
 }

@@ -167,7 +167,7 @@ func (d *Delayed) due(until int64) (due []store.Change, err error) {
 	scan := d.core.Overlay.Scan(span)
 	defer scan.Close()
 	for scan.Next() {
-		due = append(due, store.Change{Key: scan.Key(), Row: scan.Row()}.Clone())
+		due = append(due, store.Change{Key: scan.Key(), Row: *scan.Row()}.Clone())
 	}
 	return due, scan.Err()
 }
