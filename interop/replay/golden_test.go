@@ -108,11 +108,22 @@ func dumpStore(t *testing.T, state, app string) dump {
 }
 
 func dumpDir(t *testing.T, dir string) dump {
+	d, err := readDump(dir, t.TempDir())
+	require.NoError(t, err)
+	require.NotEmpty(t, d, dir)
+	return d
+}
+
+// readDump dumps a database. RocksDB logs to the other directory.
+func readDump(dir, logs string) (dump, error) {
 	listed, err := rocks.List(dir)
-	require.NoError(t, err)
-	require.NotEmpty(t, listed, dir)
-	db, err := rocks.OpenReadOnly(dir, listed, t.TempDir())
-	require.NoError(t, err)
+	if err != nil {
+		return nil, err
+	}
+	db, err := rocks.OpenReadOnly(dir, listed, logs)
+	if err != nil {
+		return nil, err
+	}
 	defer db.Close()
 	d := dump{}
 	for _, name := range listed {
@@ -121,10 +132,13 @@ func dumpDir(t *testing.T, dir string) dump {
 		for scan.Next() {
 			d[name][hex.EncodeToString(scan.Key())] = hex.EncodeToString(scan.Value())
 		}
-		require.NoError(t, scan.Err())
+		err := scan.Err()
 		scan.Close()
+		if err != nil {
+			return nil, err
+		}
 	}
-	return d
+	return d, nil
 }
 
 // without leaves out a key of the offsets family.

@@ -363,7 +363,10 @@ func (h *handover) kafkaRun(p part, count int) kafkaRun {
 	r := kafkaRun{
 		App: h.app, State: h.state, Store: h.store, Format: p.format, Guarantee: h.guarantee,
 		Cache: h.cache, Transactional: h.transactional, Count: count,
-		Retention: h.retention, Size: windowSize, Duplicates: h.duplicates, Ordered: h.ordered,
+		Retention: h.retention, Size: windowSize, Duplicates: h.duplicates,
+	}
+	if h.ordered {
+		r.Ordered = "index"
 	}
 	if p.small {
 		r.Buffer = 64 << 10 // RocksDB takes no less
@@ -373,11 +376,14 @@ func (h *handover) kafkaRun(p part, count int) kafkaRun {
 
 func (h *handover) kafka(p part, ops []scriptOp) (answers []json.RawMessage) {
 	require.NotEmpty(h, ops, "Kafka Streams ends after an operation")
-	run := h.shared.start(h.T, h.kafkaRun(p, len(ops)), len(ops))
+	run, err := h.shared.start(h.kafkaRun(p, len(ops)), len(ops))
+	require.NoError(h, err)
 	for {
 		select {
 		case l, ok := <-run:
-			require.True(h, ok, "%s: the JVM ended", p.text)
+			if !ok {
+				require.Fail(h, h.shared.why(), p.text)
+			}
 			require.Empty(h, l.Failed, p.text)
 			if l.Closed {
 				require.Len(h, answers, len(ops), p.text)
@@ -444,13 +450,16 @@ func (h *handover) enough(ops []scriptOp) int { return len(ops)/2 + h.gen.IntN(l
 
 func (h *handover) killKafka(p part, ops []scriptOp) {
 	d := startDriver(h.T, h.cluster.address, h.classpath)
-	run := d.start(h.T, h.kafkaRun(p, -1), len(ops))
+	run, err := d.start(h.kafkaRun(p, -1), len(ops))
+	require.NoError(h, err)
 	enough := h.enough(ops)
 	var answers []json.RawMessage
 	for len(answers) < enough {
 		select {
 		case l, ok := <-run:
-			require.True(h, ok, "%s: the JVM ended", p.text)
+			if !ok {
+				require.Fail(h, d.why(), p.text)
+			}
 			require.Empty(h, l.Failed, p.text)
 			answers = append(answers, l.R)
 		case <-time.After(2 * time.Minute):

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"math"
@@ -28,9 +29,11 @@ type timedRow struct {
 // timedModel is a window or session store as a map, written from the format's rules alone.
 type timedModel struct {
 	session, duplicates, ordered bool
+	memory, noindex              bool
 	retention, interval          int64
 	layout                       store.Layout
 	loses                        bool // headers, in Kafka's time-ordered session store
+	short                        bool // upper bounds of key ranges, as Kafka computes them
 
 	rows             map[string]timedRow // by changelog key
 	segments         map[int64]bool
@@ -138,6 +141,10 @@ func (m *timedModel) put(r timedRow, l line, offset int64) {
 		logged.seq = m.logSeq
 	}
 	m.log(logged, l)
+	if m.memory {
+		m.putMemory(r)
+		return
+	}
 	if m.duplicates {
 		if r.v == nil {
 			return
@@ -156,6 +163,24 @@ func (m *timedModel) put(r timedRow, l line, offset int64) {
 	}
 	m.segments[m.id(r)] = true
 	m.position = offset
+	m.set(r)
+}
+
+// putMemory: in memory rows expire one by one, at the stream time of before.
+func (m *timedModel) putMemory(r timedRow) {
+	for k, old := range m.rows {
+		if m.time(old) < max(0, m.lower()) {
+			delete(m.rows, k)
+		}
+	}
+	m.stream = max(m.stream, m.time(r))
+	if m.time(r) <= m.stream-m.retention || m.duplicates && r.v == nil {
+		return
+	}
+	if m.duplicates {
+		m.seq++
+		r.seq = m.seq
+	}
 	m.set(r)
 }
 
@@ -187,18 +212,49 @@ func (m *timedModel) set(r timedRow) {
 
 // restore applies a record of the changelog.
 func (m *timedModel) restore(t *testing.T, rec logRecord) {
-	r := timedRow{v: rec.V, ts: rec.TS, h: rec.H}
-	if m.session {
-		s, ok := windowkey.Session.Parse(rec.K)
-		require.True(t, ok)
-		r.key, r.start, r.end = s.Key, s.Start, s.End
-	} else {
-		w, ok := windowkey.Window.Parse(rec.K)
-		require.True(t, ok)
-		r.key, r.start, r.seq = w.Key, w.Start, w.Seq
-	}
+	r, ok := m.parse(rec)
+	require.True(t, ok)
 	m.segments[m.id(r)] = true
 	m.set(r)
+}
+
+func (m *timedModel) parse(rec logRecord) (r timedRow, ok bool) {
+	r = timedRow{v: rec.V, ts: rec.TS, h: rec.H}
+	if m.session {
+		var s windowkey.SessionRow
+		s, ok = windowkey.Session.Parse(rec.K)
+		r.key, r.start, r.end = s.Key, s.Start, s.End
+		return r, ok
+	}
+	var w windowkey.Row
+	w, ok = windowkey.Window.Parse(rec.K)
+	r.key, r.start, r.seq = w.Key, w.Start, w.Seq
+	return r, ok
+}
+
+// rebuild makes the rows from a whole changelog, as a restore into an empty directory, or
+// of a store in memory, does.
+func (m *timedModel) rebuild(log []logRecord) {
+	m.rows, m.segments, m.legacy = map[string]timedRow{}, map[int64]bool{}, map[string]bool{}
+	m.restart()
+	for _, rec := range log {
+		r, ok := m.parse(rec)
+		if !ok {
+			panic(fmt.Sprintf("changelog key %x", rec.K))
+		}
+		m.stream = max(m.stream, m.time(r))
+		if m.memory {
+			if m.time(r) > m.stream-m.retention {
+				m.set(r)
+			}
+			continue
+		}
+		m.segments[m.id(r)] = true
+		m.set(r)
+	}
+	if !m.memory {
+		m.expire((m.stream - m.retention) / m.interval)
+	}
 }
 
 func (m *timedModel) answer(r timedRow) *answerValue {
@@ -216,7 +272,7 @@ func (m *timedModel) answer(r timedRow) *answerValue {
 }
 
 func (m *timedModel) get(r timedRow) any {
-	if m.time(r) < m.lower() {
+	if m.time(r) < m.lower() || m.memory && m.duplicates {
 		return nil
 	}
 	r.seq = m.seq
@@ -235,7 +291,15 @@ func (m *timedModel) scan(want func(timedRow) bool, back, byTime bool) []timedRo
 		}
 	}
 	slices.SortFunc(list, func(a, b timedRow) int {
-		if byTime {
+		switch {
+		case m.memory && m.session:
+			return cmp.Or(cmp.Compare(a.end, b.end), bytes.Compare(a.key, b.key), cmp.Compare(b.start, a.start))
+		case m.memory && m.duplicates:
+			return cmp.Or(cmp.Compare(a.start, b.start),
+				bytes.Compare(binary.BigEndian.AppendUint32(slices.Clone(a.key), uint32(a.seq)), binary.BigEndian.AppendUint32(slices.Clone(b.key), uint32(b.seq))))
+		case m.memory:
+			return cmp.Or(cmp.Compare(a.start, b.start), bytes.Compare(a.key, b.key))
+		case byTime || m.noindex:
 			return bytes.Compare(m.base(a), m.base(b))
 		}
 		return cmp.Or(cmp.Compare(m.id(a), m.id(b)), bytes.Compare(m.logKey(a), m.logKey(b)))
@@ -249,9 +313,33 @@ func (m *timedModel) scan(want func(timedRow) bool, back, byTime bool) []timedRo
 func (m *timedModel) find(k1, k2 hexBytes, from, to int64, back, byTime bool) []timedRow {
 	from = max(from, m.lower(), 0)
 	return m.scan(func(r timedRow) bool {
+		if m.short && k2 != nil && !bytes.Equal(k1, k2) && bytes.Compare(m.logKey(r), m.shortBound(k2, to)) > 0 {
+			return false
+		}
 		return m.time(r) >= from && r.start <= to &&
 			(k1 == nil || bytes.Compare(k1, r.key) <= 0) && (k2 == nil || bytes.Compare(r.key, k2) <= 0)
 	}, back, byTime)
+}
+
+// shortBound is Kafka's upper bound of a range of keys: a byte of the key, more of them as
+// long as they are no less than what follows, and the latest time.
+func (m *timedModel) shortBound(key hexBytes, to int64) []byte {
+	var suffix []byte
+	if m.session {
+		suffix = binary.BigEndian.AppendUint64(suffix, math.MaxInt64)
+	}
+	suffix = binary.BigEndian.AppendUint64(suffix, uint64(to))
+	if !m.session {
+		suffix = binary.BigEndian.AppendUint32(suffix, math.MaxInt32)
+	}
+	n := len(key)
+	if suffix[0] > 0 {
+		n = min(1, n)
+		for n < len(key) && key[n] >= suffix[0] {
+			n++
+		}
+	}
+	return append(slices.Clone(key[:n]), suffix...)
 }
 
 func (m *timedModel) whole(list []timedRow) any {
@@ -277,7 +365,9 @@ func (m *timedModel) do(op timedOp, offset int64) any {
 		return nil
 	case "remove":
 		row.v = nil
-		m.stream = max(m.stream, row.end)
+		if !m.memory {
+			m.stream = max(m.stream, row.end)
+		}
 		m.set(row)
 		m.log(row, op.line)
 		return nil
@@ -305,8 +395,10 @@ func (m *timedModel) do(op timedOp, offset int64) any {
 		return m.whole(m.find(op.K1, op.K2, op.End, op.Start, op.Back, false))
 	case "fetchKey":
 		return m.whole(m.find(op.K, op.K, 0, math.MaxInt64, op.Back, false))
-	case "findTime": // shows what has expired, too
-		return m.whole(m.scan(func(r timedRow) bool { return op.End <= r.end && r.end <= op.Latest }, false, true))
+	case "findTime": // shows what has expired, too, but not in memory, where it has gone
+		return m.whole(m.scan(func(r timedRow) bool {
+			return op.End <= r.end && r.end <= op.Latest && (!m.memory || r.end >= m.lower())
+		}, false, true))
 	}
 	panic(fmt.Sprintf("operation %q", op.Op))
 }
@@ -366,8 +458,11 @@ const longest = 1_800_000
 // timedOp begins an operation, with the arguments of every read.
 func (g *generator) timedOp(retention int64) (op timedOp) {
 	step := pick[int64](g, 0, 1, 10, 1000, 30_000)
-	if retention > longest {
+	switch {
+	case retention > longest:
 		step /= 30 // so that nothing expires
+	case retention < longest:
+		step /= 6 // a few segments, not dozens
 	}
 	g.now += step
 	op.RTS, op.RH, op.K = g.now, g.headers(), g.key()

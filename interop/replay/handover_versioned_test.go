@@ -259,41 +259,27 @@ func (g *generator) versionedOp(retention int64, expired bool) timedOp {
 }
 
 func (h *versionedHandover) do(o scriptOp, offset int64) any {
-	op, m := o.(timedOp), h.model
+	answer, placed := h.model.do(o.(timedOp), offset)
+	if placed != nil {
+		h.write(*placed)
+	}
+	return answer
+}
+
+// do answers an operation, and gives the record of a put that came in time.
+func (m *versionedModel) do(op timedOp, offset int64) (answer any, placed *logRecord) {
 	switch op.Op {
 	case "put", "delete":
-		late := op.TS < m.stream-m.retention
-		var answer any
-		if op.Op == "delete" {
-			op.V = nil
-			if !late {
-				answer = m.asOf(op.K, op.TS)
-			}
-		}
-		v := version{v: op.V}
-		if m.headers {
-			v.h = op.H
-		}
-		ended := m.put(op.K, v, op.TS)
-		if op.Op == "put" {
-			answer = ended
-		}
-		if !late || op.Op == "put" {
-			m.position = offset
-		}
-		if !late {
-			h.placed(op)
-		}
-		return answer
+		return m.write(op, offset)
 	case "get":
 		if times := m.times(op.K); len(times) > 0 {
 			if a := m.at(op.K, times, len(times)-1); a != nil {
-				return a
+				return a, nil
 			}
 		}
-		return nil
+		return nil, nil
 	case "getAsOf":
-		return m.asOf(op.K, op.AsOf)
+		return m.asOf(op.K, op.AsOf), nil
 	case "history":
 		list := []*answerVersion{}
 		times := m.times(op.K)
@@ -305,17 +291,37 @@ func (h *versionedHandover) do(o scriptOp, offset int64) any {
 		if op.Order == "desc" {
 			slices.Reverse(list)
 		}
-		return list
+		return list, nil
 	case "commit":
-		return nil
+		return nil, nil
 	}
 	panic(fmt.Sprintf("operation %q", op.Op))
 }
 
-// placed notes what an accepted put logs and writes.
-func (h *versionedHandover) placed(op timedOp) {
+func (m *versionedModel) write(op timedOp, offset int64) (answer any, placed *logRecord) {
+	late := op.TS < m.stream-m.retention
+	if op.Op == "delete" {
+		op.V = nil
+		if !late {
+			answer = m.asOf(op.K, op.TS)
+		}
+	}
+	v := version{v: op.V}
+	if m.headers {
+		v.h = op.H
+	}
+	ended := m.put(op.K, v, op.TS)
+	if op.Op == "put" {
+		answer = ended
+	}
+	if !late || op.Op == "put" {
+		m.position = offset
+	}
+	if late {
+		return answer, nil
+	}
 	rec := logRecord{K: op.K, V: op.V, TS: op.TS, H: headerList{}}
-	if h.model.headers {
+	if m.headers {
 		if rec.H = op.H; op.V == nil {
 			rec.H = op.RH
 		}
@@ -323,8 +329,8 @@ func (h *versionedHandover) placed(op timedOp) {
 			rec.H = headerList{}
 		}
 	}
-	h.model.writes = append(h.model.writes, rec)
-	h.write(rec)
+	m.writes = append(m.writes, rec)
+	return answer, &rec
 }
 
 func (h *versionedHandover) write(rec logRecord) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,28 +26,39 @@ import (
 	"github.com/forebay-streams/forebay/changelog"
 )
 
-// driverPath holds the classpath of the driver in interop/java; scripts/interop.sh makes it.
-const driverPath = "../../.deps/interop/classpath"
+// kafkaRelease is the release of Kafka Streams to test against.
+func kafkaRelease() string { return cmp.Or(os.Getenv("KAFKA"), "4.4.0") }
 
-// needKafka returns the address of a broker and the classpath of the driver. Without them
-// the test is skipped, or fails if FOREBAY_REQUIRE_BROKER is 1.
+// driverPath holds the classpath of the driver in interop/java; scripts/interop.sh makes it.
+func driverPath() string { return filepath.Join("../../.deps/interop", kafkaRelease(), "classpath") }
+
+// needKafka returns the address of a broker and the classpath of the driver.
 func needKafka(t *testing.T) (address, classpath string) {
 	t.Helper()
-	missing := func(format string, args ...any) {
-		if os.Getenv("FOREBAY_REQUIRE_BROKER") == "1" {
-			t.Fatalf("FOREBAY_REQUIRE_BROKER is 1: "+format, args...)
-		}
-		t.Skipf(format, args...)
-	}
 	if address = os.Getenv("FOREBAY_BROKER"); address == "" {
-		missing("set FOREBAY_BROKER=host:port to test against Kafka Streams (scripts/broker.sh starts a broker)")
+		missing(t, "set FOREBAY_BROKER=host:port to test against Kafka Streams (scripts/broker.sh starts a broker)")
 	}
-	b, err := os.ReadFile(driverPath)
+	return address, needDriver(t)
+}
+
+// needDriver returns the classpath of the driver.
+func needDriver(t *testing.T) (classpath string) {
+	t.Helper()
+	b, err := os.ReadFile(driverPath())
 	if errors.Is(err, os.ErrNotExist) {
-		missing("no driver of Kafka Streams (scripts/interop.sh makes it)")
+		missing(t, "no driver of Kafka Streams (scripts/interop.sh makes it)")
 	}
 	require.NoError(t, err)
-	return address, strings.TrimSpace(string(b))
+	return strings.TrimSpace(string(b))
+}
+
+// missing skips a test for want of something, or fails it if FOREBAY_REQUIRE_BROKER is 1.
+func missing(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("FOREBAY_REQUIRE_BROKER") == "1" {
+		t.Fatalf("FOREBAY_REQUIRE_BROKER is 1: "+format, args...)
+	}
+	t.Skipf(format, args...)
 }
 
 // kafkaRun is what the driver is asked to run: an application that reads <app>-in.
@@ -62,10 +74,23 @@ type kafkaRun struct {
 	Count         int    `json:"count"` // operations until it closes, -1: never
 
 	// Of the other families than kv.
-	Retention  int64 `json:"retention"`
-	Size       int64 `json:"size"`
-	Duplicates bool  `json:"duplicates"`
-	Ordered    bool  `json:"ordered"`
+	Retention  int64  `json:"retention"`
+	Size       int64  `json:"size"`
+	Duplicates bool   `json:"duplicates"`
+	Ordered    string `json:"ordered"` // "index", "noindex" or neither
+
+	Memory  bool  `json:"memory"`
+	Segment int64 `json:"segment"` // interval of a versioned store, 0: the default
+	*inProcess
+}
+
+// inProcess is what a run without broker has beside: interop/java/InProcess.java.
+type inProcess struct {
+	Ops     []scriptOp  `json:"ops"`
+	Offset  int64       `json:"offset"`
+	Restore []logRecord `json:"restore"`
+	Next    int64       `json:"next"`
+	Kill    bool        `json:"kill"`
 }
 
 // kafkaLine is a line of the driver's output.
@@ -74,92 +99,149 @@ type kafkaLine struct {
 	R      json.RawMessage `json:"r"`
 	Closed bool            `json:"closed"`
 	Failed string          `json:"failed"`
+	// Of a run without broker.
+	Answers []json.RawMessage `json:"answers"`
+	Log     []logRecord       `json:"log"`
 }
 
 // driver is a JVM with Kafka Streams in it. It runs several applications at a time.
 type driver struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
+	log string // what it wrote to its standard error
 
-	mu   sync.Mutex
-	runs map[string]chan kafkaLine // nil when the JVM is gone
+	mu    sync.Mutex
+	runs  map[string]chan kafkaLine // nil when the JVM is gone
+	ended error                     // why it is gone
+	gone  chan struct{}
 }
 
 // startDriver starts a JVM that ends with the test.
 func startDriver(t *testing.T, address, classpath string) *driver {
 	t.Helper()
-	d := &driver{runs: map[string]chan kafkaLine{}}
-	d.cmd = exec.Command("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+	d := &driver{runs: map[string]chan kafkaLine{}, gone: make(chan struct{})}
+	// Warnings of the JVM itself go to the standard output unless told otherwise.
+	d.cmd = exec.Command("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+DisplayVMOutputToStderr", "-Xlog:disable", "-Xlog:all=warning:stderr",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", classpath, "Oracle", address)
 	log, err := os.Create(filepath.Join(t.TempDir(), "java.log"))
 	require.NoError(t, err)
-	d.cmd.Stderr = log
+	d.log, d.cmd.Stderr = log.Name(), log
 	d.in, err = d.cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := d.cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, d.cmd.Start())
-	read := make(chan error, 1)
-	go func() { read <- d.read(out) }()
+	go func() { d.end(d.read(out)) }()
 	t.Cleanup(func() {
 		d.in.Close()
-		err := <-read
-		_ = d.cmd.Wait() // it may have been killed
+		<-d.gone
 		if t.Failed() {
-			b, _ := os.ReadFile(log.Name())
-			t.Logf("the driver's log:\n%s", b[max(0, len(b)-20_000):])
+			t.Logf("the driver's log:\n%s", d.said())
 		}
 		log.Close()
-		require.NoError(t, err)
 	})
 	return d
 }
 
+// said is the end of what the JVM wrote to its standard error.
+func (d *driver) said() string {
+	b, err := os.ReadFile(d.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b[max(0, len(b)-20_000):])
+}
+
 func (d *driver) read(out io.Reader) error {
 	in := bufio.NewReaderSize(out, 1<<20)
-	var err error
-	for err == nil {
-		var text []byte
-		if text, err = in.ReadBytes('\n'); err != nil {
-			break // a killed JVM may leave half a line
+	for {
+		text, err := in.ReadBytes('\n')
+		if err != nil {
+			return err // a killed JVM may leave half a line
 		}
 		var line kafkaLine
-		if err = json.Unmarshal(text, &line); err != nil {
-			err = fmt.Errorf("%q: %w", text, err)
-			break
+		if err := json.Unmarshal(text, &line); err != nil {
+			return fmt.Errorf("%q: %w", text, err)
 		}
 		d.mu.Lock()
 		c := d.runs[line.App]
 		d.mu.Unlock()
+		if c == nil {
+			return fmt.Errorf("%q: an application that was not started", text)
+		}
 		c <- line
 	}
+}
+
+// end notes why nothing more will be read, and ends the JVM if it has not ended.
+func (d *driver) end(read error) {
+	if !errors.Is(read, io.EOF) {
+		_ = d.cmd.Process.Kill()
+	}
+	// Wait closes the pipe, so only now: everything was read.
+	wait := d.cmd.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.ended = fmt.Errorf("the JVM has ended (%s): reading its output: %w", d.cmd.ProcessState, read)
+	if wait != nil && !errors.As(wait, new(*exec.ExitError)) {
+		d.ended = errors.Join(d.ended, wait)
+	}
 	for _, c := range d.runs {
 		close(c)
 	}
 	d.runs = nil
-	if errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
-		err = nil
-	}
-	return err
+	close(d.gone)
+}
+
+// why tells why a channel was closed.
+func (d *driver) why() string {
+	<-d.gone
+	return fmt.Sprintf("%v\n%s", d.ended, d.said())
 }
 
 // start begins a run of at most so many answers. They come through the channel, which is
 // closed only when the JVM ends.
-func (d *driver) start(t *testing.T, run kafkaRun, answers int) <-chan kafkaLine {
-	t.Helper()
+func (d *driver) start(run kafkaRun, answers int) (<-chan kafkaLine, error) {
 	// Room for all: nobody may be held up by another run, or by a test that has failed.
-	c := make(chan kafkaLine, answers+2)
-	d.mu.Lock()
-	require.NotNil(t, d.runs, "the JVM has ended")
-	d.runs[run.App] = c
-	d.mu.Unlock()
+	c := make(chan kafkaLine, answers+3)
 	b, err := json.Marshal(run)
-	require.NoError(t, err)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.runs == nil {
+		return nil, d.ended
+	}
+	d.runs[run.App] = c
 	_, err = d.in.Write(append(b, '\n'))
-	require.NoError(t, err)
-	return c
+	return c, err
+}
+
+// run does a run without broker, and gives all its answers and what it logged.
+func (d *driver) run(run kafkaRun) (answers []json.RawMessage, log []logRecord, err error) {
+	lines, err := d.start(run, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		d.mu.Lock()
+		delete(d.runs, run.App)
+		d.mu.Unlock()
+	}()
+	for l := range lines {
+		switch {
+		case l.Failed != "":
+			return nil, nil, fmt.Errorf("Kafka Streams: %s", l.Failed)
+		case l.Closed:
+			return answers, log, nil
+		case l.Answers != nil:
+			answers = l.Answers
+		default:
+			log = l.Log
+		}
+	}
+	return nil, nil, errors.New(d.why())
 }
 
 // cluster is what the tests do on the broker themselves.
