@@ -136,7 +136,7 @@ final class InProcess {
         @Override
         public void process(final Record<byte[], byte[]> record) {
             for (final JsonNode op : due) {
-                context.setRecordContext(new ProcessorRecordContext(op.get("rts").asLong(), offset++, 0, input,
+                context.setRecordContext(new ProcessorRecordContext(op.path("rts").asLong(), offset++, 0, input,
                     Operations.headers(op.path("rh"))));
                 answers.add(op.get("op").asText().equals("commit") ? Operations.JSON.nullNode() : operations.answer(store, op));
             }

@@ -249,9 +249,9 @@ final class Operations {
             return null;
         }
         return switch (format) {
-            case "headers" -> family.equals("session") ? AggregationWithHeaders.make(v, headers(op.get("h")))
-                : ValueTimestampHeaders.make(v, op.get("ts").asLong(), headers(op.get("h")));
-            case "timestamped" -> ValueAndTimestamp.make(v, op.get("ts").asLong());
+            case "headers" -> family.equals("session") ? AggregationWithHeaders.make(v, headers(op.path("h")))
+                : ValueTimestampHeaders.make(v, op.path("ts").asLong(), headers(op.path("h")));
+            case "timestamped" -> ValueAndTimestamp.make(v, op.path("ts").asLong());
             default -> v;
         };
     }
@@ -303,10 +303,10 @@ final class Operations {
         final boolean back = op.path("back").asBoolean();
         switch (op.get("op").asText()) {
             case "put":
-                w.put(k, wrap(op), op.get("start").asLong());
+                w.put(k, wrap(op), op.path("start").asLong());
                 return JSON.nullNode();
             case "fetch":
-                return value(w.fetch(k, op.get("start").asLong()));
+                return value(w.fetch(k, op.path("start").asLong()));
             case "fetchRange":
                 final WindowStoreIterator<Object> it = back ? w.backwardFetch(k, from, to) : w.fetch(k, from, to);
                 return rows(it);
@@ -360,16 +360,16 @@ final class Operations {
         final byte[] k = bytes(op.get("k"));
         switch (op.get("op").asText()) {
             case "put":
-                return JSON.getNodeFactory().numberNode(v.put(k, bytes(op.get("v")), op.get("ts").asLong()));
+                return JSON.getNodeFactory().numberNode(v.put(k, bytes(op.get("v")), op.path("ts").asLong()));
             case "delete":
-                return value(v.delete(k, op.get("ts").asLong()));
+                return value(v.delete(k, op.path("ts").asLong()));
             case "get":
                 return value(v.get(k));
             case "getAsOf":
-                return value(v.get(k, op.get("asOf").asLong()));
+                return value(v.get(k, op.path("asOf").asLong()));
             case "history":
                 MultiVersionedKeyQuery<byte[], byte[]> query = MultiVersionedKeyQuery.<byte[], byte[]>withKey(k)
-                    .fromTime(Instant.ofEpochMilli(op.get("from").asLong())).toTime(Instant.ofEpochMilli(op.get("to").asLong()));
+                    .fromTime(Instant.ofEpochMilli(op.path("from").asLong())).toTime(Instant.ofEpochMilli(op.path("to").asLong()));
                 query = op.path("order").asText().equals("desc") ? query.withDescendingTimestamps() : query.withAscendingTimestamps();
                 final ArrayNode list = JSON.createArrayNode();
                 try (VersionedRecordIterator<byte[]> it = store.query(query, PositionBound.unbounded(), new QueryConfig(false)).getResult()) {

@@ -33,7 +33,7 @@ type timedModel struct {
 	retention, interval          int64
 	layout                       store.Layout
 	loses                        bool // headers, in Kafka's time-ordered session store
-	short                        bool // upper bounds of key ranges, as Kafka computes them
+	short                        bool // upper bounds of ranges of windows, as Kafka computes them
 
 	rows             map[string]timedRow // by changelog key
 	segments         map[int64]bool
@@ -313,7 +313,7 @@ func (m *timedModel) scan(want func(timedRow) bool, back, byTime bool) []timedRo
 func (m *timedModel) find(k1, k2 hexBytes, from, to int64, back, byTime bool) []timedRow {
 	from = max(from, m.lower(), 0)
 	return m.scan(func(r timedRow) bool {
-		if m.short && k2 != nil && !bytes.Equal(k1, k2) && bytes.Compare(m.logKey(r), m.shortBound(k2, to)) > 0 {
+		if m.short && k2 != nil && !bytes.Equal(k1, k2) && bytes.Compare(m.logKey(r), shortBound(k2, to)) > 0 {
 			return false
 		}
 		return m.time(r) >= from && r.start <= to &&
@@ -321,17 +321,11 @@ func (m *timedModel) find(k1, k2 hexBytes, from, to int64, back, byTime bool) []
 	}, back, byTime)
 }
 
-// shortBound is Kafka's upper bound of a range of keys: a byte of the key, more of them as
-// long as they are no less than what follows, and the latest time.
-func (m *timedModel) shortBound(key hexBytes, to int64) []byte {
-	var suffix []byte
-	if m.session {
-		suffix = binary.BigEndian.AppendUint64(suffix, math.MaxInt64)
-	}
-	suffix = binary.BigEndian.AppendUint64(suffix, uint64(to))
-	if !m.session {
-		suffix = binary.BigEndian.AppendUint32(suffix, math.MaxInt32)
-	}
+// shortBound is Kafka's upper bound of a range of windows: a byte of the key, more of them
+// as long as they are no less than what follows, and the latest time.
+func shortBound(key hexBytes, to int64) []byte {
+	suffix := binary.BigEndian.AppendUint64(nil, uint64(to))
+	suffix = binary.BigEndian.AppendUint32(suffix, math.MaxInt32)
 	n := len(key)
 	if suffix[0] > 0 {
 		n = min(1, n)

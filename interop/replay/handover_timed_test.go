@@ -24,16 +24,16 @@ const windowSize = 60_000
 type timedOp struct {
 	line
 	kvRow
-	Start  int64    `json:"start"`
-	End    int64    `json:"end"`
-	Latest int64    `json:"latest"`
-	K1     hexBytes `json:"k1"`
-	K2     hexBytes `json:"k2"`
-	From   int64    `json:"from"`
-	To     int64    `json:"to"`
-	Back   bool     `json:"back"`
-	AsOf   int64    `json:"asOf"`
-	Order  string   `json:"order"`
+	Start  int64    `json:"start,omitzero"`
+	End    int64    `json:"end,omitzero"`
+	Latest int64    `json:"latest,omitzero"`
+	K1     hexBytes `json:"k1,omitzero"`
+	K2     hexBytes `json:"k2,omitzero"`
+	From   int64    `json:"from,omitzero"`
+	To     int64    `json:"to,omitzero"`
+	Back   bool     `json:"back,omitzero"`
+	AsOf   int64    `json:"asOf,omitzero"`
+	Order  string   `json:"order,omitzero"`
 }
 
 // timedHandover is the subject of the window and session families, whose databases are

@@ -242,8 +242,9 @@ func (s *parityScript) UnmarshalJSON(text []byte) error {
 		Options optionSet
 		Swap    bool
 		Parts   []struct {
-			Wipe, Kill bool
-			Ops        []json.RawMessage
+			Wipe bool
+			Kill killed
+			Ops  []json.RawMessage
 		}
 	}
 	if err := json.Unmarshal(text, &raw); err != nil {

@@ -36,19 +36,19 @@ func openKeyValue(o options, dir string, log store.Changelog) (family, error) {
 
 // kvRow is a key with what is put under it.
 type kvRow struct {
-	K  hexBytes   `json:"k"`
-	V  hexBytes   `json:"v"`
-	TS int64      `json:"ts"`
-	H  headerList `json:"h"`
+	K  hexBytes   `json:"k,omitzero"`
+	V  hexBytes   `json:"v,omitzero"`
+	TS int64      `json:"ts,omitzero"`
+	H  headerList `json:"h,omitzero"`
 }
 
 // kvOp is an operation with all its arguments.
 type kvOp struct {
 	kvRow
-	Rows []kvRow  `json:"rows"`
-	From hexBytes `json:"from"`
-	To   hexBytes `json:"to"`
-	P    hexBytes `json:"p"`
+	Rows []kvRow  `json:"rows,omitzero"`
+	From hexBytes `json:"from,omitzero"`
+	To   hexBytes `json:"to,omitzero"`
+	P    hexBytes `json:"p,omitzero"`
 }
 
 func (r *kvRow) value() (v store.Value[[]byte], err error) {

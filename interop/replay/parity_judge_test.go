@@ -32,6 +32,7 @@ func judge(s *parityScript, all [2][]outcome) (list []difference) {
 		right.open(s.Options, i, false, rightLog, restored)
 		touched := map[string]bool{}
 		var want [2][]logRecord
+		rightLogged := len(rightLog)
 		for n := range models {
 			models[n].open(s.Options, i, s.kafka(n, i), logs[n], restored)
 			models[n].logged()
@@ -106,6 +107,11 @@ func judge(s *parityScript, all [2][]outcome) (list []difference) {
 				list = append(list, difference{lane: n, part: i, line: -1, text: fmt.Sprintf("part %d: changelog of %s: %s", i, s.side(n, i), text)})
 			}
 			logs[n] = append(logs[n], all[n][i].logged...)
+			for range len(all[n][i].logged) - len(rightLog) + rightLogged {
+				if s.Options.Store == "versioned" {
+					list = append(list, difference{fault: "versioned-rejected", lane: n, part: i, line: -1})
+				}
+			}
 		}
 		list = append(list, s.sameDumps(i, all[0][i].dumps, all[1][i].dumps, right, models)...)
 	}
@@ -151,8 +157,8 @@ func (s *parityScript) sameDumps(part int, a, b map[string]dump, right parityMod
 		return nil // killed, or what the rows must be like was seen by the answers only
 	}
 	a, b = s.plainDumps(part, a), s.plainDumps(part, b)
-	if s.flushedRemoves(a, b, right) {
-		list = append(list, difference{fault: "session-cache-remove", part: part, line: -1})
+	if fault := s.otherSegments(a, b, right); fault != "" {
+		list = append(list, difference{fault: fault, part: part, line: -1})
 	}
 	var out strings.Builder
 	n := 0
@@ -182,11 +188,14 @@ func (s *parityScript) sameDumps(part int, a, b map[string]dump, right parityMod
 	return list
 }
 
-// flushedRemoves takes out segments that only one side has: a remove makes none and drops
-// none, but a cached one of Kafka Streams is flushed as a put, which does both.
-func (s *parityScript) flushedRemoves(a, b map[string]dump, right parityModel) (found bool) {
-	if s.Options.Cache == 0 || s.Options.Store != "session" {
-		return false
+// otherSegments takes out segments that only one side has. A remove of a session moves
+// stream time, but makes no segment and drops none. A cached one of Kafka Streams is
+// flushed as a put, which does both; and where a time-ordered store has an index, a read
+// that finds a session gone drops them.
+func (s *parityScript) otherSegments(a, b map[string]dump, right parityModel) (fault string) {
+	o := s.Options
+	if o.Store != "session" || o.Cache == 0 && o.Ordered != "index" {
+		return ""
 	}
 	m := right.(*timedParity)
 	dead := func(name string) bool {
@@ -195,14 +204,22 @@ func (s *parityScript) flushedRemoves(a, b map[string]dump, right parityModel) (
 	}
 	for name := range both(a, b) {
 		for _, side := range [][2]map[string]dump{{a, b}, {b, a}} {
-			empty := len(side[0][name][rocks.Default])+len(side[0][name][migration.SessionHeadersFamily]) == 0
-			if !has(side[1], name) && (empty || dead(name)) {
-				delete(side[0], name)
-				found = true
+			if has(side[1], name) {
+				continue
 			}
+			empty := len(side[0][name][rocks.Default])+len(side[0][name][migration.SessionHeadersFamily]) == 0
+			switch {
+			case o.Cache > 0 && (empty || dead(name)):
+				fault = "session-cache-remove"
+			case o.Ordered == "index" && dead(name):
+				fault = "session-ordered-cleanup"
+			default:
+				continue
+			}
+			delete(side[0], name)
 		}
 	}
-	return found
+	return fault
 }
 
 func both[K comparable, V any](a, b map[K]V) map[K]bool {
@@ -231,13 +248,14 @@ func (s *parityScript) plainDumps(part int, dumps map[string]dump) map[string]du
 		maps.DeleteFunc(offsets, func(key, _ string) bool { return strings.HasPrefix(key, hexKey("forebay.")) })
 		delete(offsets, hexKey("status"))
 		if o.Store == "versioned" {
-			delete(offsets, hexKey("position")) // Kafka never stores it
+			delete(offsets, hexKey("position")) // Kafka never stores it, and logs what it rejects
+			maps.DeleteFunc(offsets, isLogOffset)
 		}
 		if o.Cache > 0 && o.Store != "kv" { // the last row that was not dropped: others, if they are put when they are flushed
 			delete(offsets, hexKey("position"))
 		}
 		if o.Cache > 0 && o.Cache < 10_000 { // flushed when it was full: other numbers of records
-			maps.DeleteFunc(offsets, func(key, _ string) bool { return strings.HasSuffix(key, hexKey("-changelog-0")) })
+			maps.DeleteFunc(offsets, isLogOffset)
 		}
 		if o.Ordered != "" {
 			c.dropStale(o.Store)
@@ -255,6 +273,8 @@ func has[K comparable, V any](m map[K]V, k K) bool {
 	_, ok := m[k]
 	return ok
 }
+
+func isLogOffset(key, _ string) bool { return strings.HasSuffix(key, hexKey("-changelog-0")) }
 
 // merged puts the rows of all families together, in the newest format.
 func (d dump) merged(o optionSet, format string) dump {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/forebay-streams/forebay/internal/versions"
@@ -106,14 +107,7 @@ func (m *timedParity) touch(o scriptOp, rows map[string]bool) {
 func (m *timedParity) logged() []logRecord { return drain(&m.writes) }
 
 func (m *timedParity) faults() []followed {
-	return []followed{{m.family() + "-range", &m.short}, {"session-ordered-headers", &m.loses}}
-}
-
-func (m *timedParity) family() string {
-	if m.session {
-		return "session"
-	}
-	return "window"
+	return []followed{{"window-range", &m.short}, {"session-ordered-headers", &m.loses}}
 }
 
 func (m *timedParity) spoiled() string {
@@ -125,7 +119,7 @@ func (m *timedParity) spoiled() string {
 
 func (m *timedParity) open(o optionSet, part int, kafka bool, log []logRecord, restored bool) {
 	m.loses = kafka && m.session && m.ordered && o.format(part) == "headers"
-	m.short = kafka && !m.memory && !m.noindex
+	m.short = kafka && !m.session && !m.memory && !m.noindex
 	layout := layouts[o.format(part)]
 	switch {
 	case restored:
@@ -144,13 +138,15 @@ type versionedParity struct {
 	*versionedModel
 	interval int64
 	// What Kafka does.
+	// It knows a tombstone at the time of the latest version, which it only removes, by a
+	// version that ended then, if there is one.
 	forgets, bounded bool
+	ends             map[string]bool
 	spoilt           bool
-	rejected         []logRecord
 }
 
 func newVersionedParity(o optionSet) *versionedParity {
-	m := &versionedParity{interval: o.Segment}
+	m := &versionedParity{interval: o.Segment, ends: map[string]bool{}}
 	if m.interval == 0 {
 		m.interval = versions.DefaultInterval(o.Retention)
 	}
@@ -173,36 +169,52 @@ func (m *versionedParity) spoiled() string {
 	return ""
 }
 
-func (m *versionedParity) open(_ optionSet, _ int, kafka bool, _ []logRecord, _ bool) {
+func (m *versionedParity) open(_ optionSet, _ int, kafka bool, log []logRecord, restored bool) {
 	m.kafka, m.forgets, m.bounded = kafka, kafka, kafka
+	if !restored {
+		return
+	}
+	m.keys, m.ends, m.stream, m.spoilt = map[string]map[int64]version{}, map[string]bool{}, -1, false
+	for _, r := range log {
+		m.do(timedOp{line: line{Op: "put"}, kvRow: kvRow{K: r.K, V: r.V, TS: r.TS, H: r.H}}, 0)
+	}
+	m.logged()
 }
 
 func (m *versionedParity) do(o scriptOp, offset int64) any {
 	op := o.(timedOp)
-	if op.Op == "history" && m.bounded {
+	switch {
+	case op.Op == "history" && m.bounded:
 		return m.boundedHistory(op)
+	case isRead(op) || op.Op == "commit":
+		answer, _ := m.versionedModel.do(op, offset)
+		return answer
 	}
-	answer, placed := m.versionedModel.do(op, offset)
-	if placed == nil && (op.Op == "put" || op.Op == "delete") && m.forgets { // logged, too
-		if op.Op == "delete" {
-			op.V = nil
-		}
-		m.writes = append(m.writes, logRecord{K: op.K, V: op.V, TS: op.TS, H: headerList{}})
+	if op.Op == "delete" {
+		op.V = nil
 	}
-	if placed != nil && placed.V == nil && m.forgets {
-		m.forget(op)
-	}
-	return answer
-}
-
-// forget: a tombstone at the time of the latest version only removes that, and is known
-// afterwards only if an older version was seen to end then.
-func (m *versionedParity) forget(op timedOp) {
 	times := m.times(op.K)
-	if len(times) == 1 && times[0] == op.TS {
+	overwritten, live := m.keys[string(op.K)][op.TS], len(times) > 0 && m.keys[string(op.K)][times[len(times)-1]].v != nil
+	answer, placed := m.versionedModel.do(op, offset)
+	if !m.forgets {
+		return answer
+	}
+	if placed == nil { // logged, too
+		m.writes = append(m.writes, logRecord{K: op.K, V: op.V, TS: op.TS, H: headerList{}})
+		return answer
+	}
+	id := func(ts int64) string { return fmt.Sprintf("%s %d", op.K, ts) }
+	switch i, _ := slices.BinarySearch(times, op.TS); {
+	case i < len(times) && times[i] > op.TS:
+		m.ends[id(times[i])] = true // of this version
+	case i < len(times)-1: // one in the middle is replaced
+	case i < len(times) && op.V == nil && overwritten.v != nil && !m.ends[id(op.TS)]:
 		delete(m.keys[string(op.K)], op.TS)
 		m.spoilt = true
+	case i == len(times) && (live || op.V == nil):
+		m.ends[id(op.TS)] = true // of the one before, or of nothing
 	}
+	return answer
 }
 
 // boundedHistory looks for versions only in segments up to that of the upper bound, though

@@ -20,11 +20,11 @@ func reduce(s *parityScript, until time.Time, shows func(*parityScript) bool) *p
 	}
 	for i := range s.Parts {
 		try(s.without(i, 0, len(s.Parts[i].Ops)))
-		if s.Parts[i].Wipe {
+		if s.Parts[i].Wipe && s.Options.Store != "versioned" { // else another difference: "versioned-reopen"
 			try(s.edited(i, func(p *parityPart) { p.Wipe = false }))
 		}
-		if s.Parts[i].Kill {
-			try(s.edited(i, func(p *parityPart) { p.Kill = false }))
+		if s.Parts[i].Kill != "" {
+			try(s.edited(i, func(p *parityPart) { p.Kill = "" }))
 		}
 	}
 	for size := s.operations() / 2; size > 0; size /= 2 {

@@ -49,6 +49,9 @@ func (o optionSet) format(part int) string {
 	return o.Format
 }
 
+// segmented: there is a database for each interval of time.
+func (o optionSet) segmented() bool { return o.Store == "window" || o.Store == "session" }
+
 // lasting is a retention within which nothing expires in a script.
 const lasting = 100_000_000
 
@@ -134,15 +137,22 @@ type parityScript struct {
 // parityPart is what happens between an open and a close.
 type parityPart struct {
 	Wipe bool       `json:"wipe,omitempty"` // before it: all is restored from the changelog
-	Kill bool       `json:"kill,omitempty"` // at its end, with the last operations not committed
+	Kill killed     `json:"kill,omitempty"` // at its end, with the last operations not committed
 	Ops  []scriptOp `json:"ops"`
 }
 
-// kills tells whether a part ends by a kill. Segments of a killed forebay are not for Kafka
-// Streams to go on with: see the fault "window-segment-offsets".
+// killed says who is.
+type killed string
+
+const (
+	killBoth  killed = "both"
+	killKafka killed = "kafka"
+)
+
+// kills tells whether a part ends by a kill.
 func (s *parityScript) kills(lane, part int) bool {
-	segmented := s.Options.Store == "window" || s.Options.Store == "session"
-	return s.Parts[part].Kill && !(segmented && s.Swap && !s.kafka(lane, part))
+	k := s.Parts[part].Kill
+	return k == killBoth || k == killKafka && s.kafka(lane, part)
 }
 
 // kafka tells which side has a lane in a part.
@@ -181,7 +191,12 @@ func newScript(o optionSet, rnd *rand.Rand, n int) *parityScript {
 	}
 	s.Swap = o.swap && parts > 1 && g.chance(0.6)
 	for i := range parts {
-		p := parityPart{Wipe: i > 0 && o.wipe && g.chance(0.25), Kill: i < parts-1 && o.kill && g.chance(0.25)}
+		p := parityPart{Wipe: i > 0 && o.wipe && g.chance(0.25)}
+		if i < parts-1 && o.kill && g.chance(0.25) {
+			if p.Kill = killBoth; s.Swap && o.segmented() {
+				p.Kill = killKafka // else see the fault "window-offsets"
+			}
+		}
 		if o.Store == "versioned" && i > 0 {
 			p.Wipe = true // else Kafka does not know its past: see the fault "versioned-reopen"
 		}
@@ -194,38 +209,89 @@ func newScript(o optionSet, rnd *rand.Rand, n int) *parityScript {
 	return s
 }
 
-// parityOp makes an operation of any family.
+// parityOp makes an operation of any family, with the arguments that it needs.
 func (g *generator) parityOp(o optionSet) scriptOp {
 	if o.Store == "kv" {
 		op := g.op()
 		if g.chance(0.02) {
 			return modelOp{line: line{Op: "commit", RTS: op.RTS, RH: op.RH}}
 		}
-		return op
+		return op.trimmed()
 	}
 	var op timedOp
 	switch o.Store {
 	case "window":
 		op = g.windowOp(o.Retention, !o.kill)
-		op.Start = max(0, op.Start)
 	case "session":
 		op = g.sessionOp(o.Retention, o.Ordered != "" || o.Memory)
 		if op.End < g.now-o.Retention/2 && o.kill { // nothing expires: a kill leaves open what stream time is known
 			op.End = g.now
 		}
-		op.End = max(0, op.End)
-		op.Start = max(0, op.Start)
 		if op.Op == "put" || op.Op == "remove" || op.Op == "fetchSession" {
-			op.Start = min(op.Start, op.End)
+			op.Start = min(op.Start, max(0, op.End))
+		}
+		if op.Op == "findTime" && g.chance(0.1) {
+			op.End, op.Latest = op.Latest, op.End
 		}
 	default:
 		op = g.versionedOp(o.Retention, true)
 	}
-	op.From, op.To, op.AsOf, op.TS = max(0, op.From), max(0, op.To), max(0, op.AsOf), max(0, op.TS)
+	for _, at := range []*int64{&op.Start, &op.End, &op.From, &op.To, &op.AsOf, &op.TS} {
+		*at = max(0, *at)
+	}
 	if g.chance(0.02) {
 		return timedOp{line: line{Op: "commit", RTS: op.RTS, RH: op.RH}}
 	}
-	return op
+	return op.trimmed()
+}
+
+func (op modelOp) trimmed() modelOp {
+	t := modelOp{line: op.line}
+	switch op.Op {
+	case "put", "putIfAbsent":
+		t.kvRow = op.kvRow
+	case "putAll":
+		t.Rows = op.Rows
+	case "get", "delete":
+		t.K = op.K
+	case "range", "reverseRange":
+		t.From, t.To = op.From, op.To
+	case "prefix":
+		t.P = op.P
+	}
+	return t
+}
+
+func (op timedOp) trimmed() timedOp {
+	t := timedOp{line: op.line}
+	if strings.HasPrefix(op.Op, "fetch") || strings.HasPrefix(op.Op, "find") || op.Op == "all" {
+		t.Back = op.Back
+	}
+	switch op.Op {
+	case "put", "delete": // of any family
+		t.kvRow, t.Start, t.End = op.kvRow, op.Start, op.End
+	case "fetch", "remove", "fetchSession":
+		t.K, t.Start, t.End, t.Back = op.K, op.Start, op.End, false
+	case "fetchRange":
+		t.K, t.From, t.To = op.K, op.From, op.To
+	case "fetchKeys":
+		t.K1, t.K2, t.From, t.To = op.K1, op.K2, op.From, op.To
+	case "fetchAll":
+		t.From, t.To = op.From, op.To
+	case "find":
+		t.K, t.End, t.Start = op.K, op.End, op.Start
+	case "findKeys":
+		t.K1, t.K2, t.End, t.Start = op.K1, op.K2, op.End, op.Start
+	case "findTime":
+		t.End, t.Latest, t.Back = op.End, op.Latest, false
+	case "fetchKey", "get":
+		t.K = op.K
+	case "getAsOf":
+		t.K, t.AsOf = op.K, op.AsOf
+	case "history":
+		t.K, t.From, t.To, t.Order = op.K, op.From, op.To, op.Order
+	}
+	return t
 }
 
 // everything reads all that a store shows.

@@ -96,8 +96,8 @@ type result struct {
 // line is what every operation has.
 type line struct {
 	Op  string     `json:"op"`
-	RTS int64      `json:"rts"`
-	RH  headerList `json:"rh"`
+	RTS int64      `json:"rts,omitzero"`
+	RH  headerList `json:"rh,omitzero"`
 }
 
 // eachLine calls f with the lines of a file of JSON objects. The number starts at 0.
