@@ -16,7 +16,7 @@ export RACE_PKGS FUZZTIME CYCLES
 
 WITH_ENV := scripts/env.sh
 
-.PHONY: help deps env test run bench fuzz crash conformance lint interop-deps interop-handover broker-start broker-stop clean distclean
+.PHONY: help deps env test run bench fuzz crash conformance lint interop interop-deps interop-handover broker-start broker-stop clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { gsub(/[$$][$$]/, "$$", $$2); printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -51,6 +51,9 @@ lint: deps ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l .) && { [ -z "$$unformatted" ] || { echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; } >&2; }
 	@$(WITH_ENV) go vet ./...
 	@$(WITH_ENV) go run $(STATICCHECK) ./...
+
+interop: deps ## random scripts on Kafka Streams and forebay, compared (SEED, OPS per family, FAMILY, KAFKA, SCRIPT)
+	@SEED="$(SEED)" OPS="$(OPS)" FAMILY="$(FAMILY)" KAFKA="$(KAFKA)" SCRIPT="$(SCRIPT)" scripts/parity.sh
 
 interop-deps: ## fetch Kafka Streams and compile its driver (again: does nothing)
 	@scripts/interop.sh > /dev/null

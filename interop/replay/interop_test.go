@@ -32,8 +32,9 @@ func TestMain(m *testing.M) {
 // families in the order of their lines.
 var parityFamilies = []string{"kv", "window", "session", "versioned"}
 
-// scriptSize is how many operations a script has, about.
-const scriptSize = 250
+// scriptSize is how many operations a script has, about: fewer if there are not enough of
+// them for all option sets.
+func scriptSize(operations, sets int) int { return min(max(operations/sets, 20), 250) }
 
 // TestInterop runs random scripts on Kafka Streams and on forebay, and compares. FOREBAY_OPS
 // are the operations per family, FOREBAY_SEED is the seed, FOREBAY_FAMILY picks one family,
@@ -130,7 +131,7 @@ func (r *interopRun) end(all tally) {
 // family runs so many operations on the option sets of a family in turn.
 func (r *interopRun) family(family string, number, n int) tally {
 	sets := optionSets[family]
-	all := tally{sets: len(sets)}
+	var all tally
 	// Two scripts at a time: one is answered by Kafka Streams while the other is by forebay.
 	var workers sync.WaitGroup
 	for range 2 {
@@ -143,7 +144,7 @@ func (r *interopRun) family(family string, number, n int) tally {
 					return
 				}
 				rnd := rand.New(rand.NewPCG(r.seed, uint64(number)<<32|uint64(i)))
-				s := newScript(sets[i%len(sets)].prepared(family), rnd, min(scriptSize, n-all.operations))
+				s := newScript(sets[i%len(sets)].prepared(family), rnd, min(scriptSize(n, len(sets)), n-all.operations))
 				all.scripts++
 				all.operations += s.operations()
 				all.handovers += s.handovers()
@@ -156,6 +157,7 @@ func (r *interopRun) family(family string, number, n int) tally {
 		})
 	}
 	workers.Wait()
+	all.sets = min(all.scripts, len(sets))
 	return all
 }
 
@@ -242,9 +244,9 @@ func (s *parityScript) UnmarshalJSON(text []byte) error {
 		Options optionSet
 		Swap    bool
 		Parts   []struct {
-			Wipe bool
-			Kill killed
-			Ops  []json.RawMessage
+			Wipe, Stale bool
+			Kill        killed
+			Ops         []json.RawMessage
 		}
 	}
 	if err := json.Unmarshal(text, &raw); err != nil {
@@ -252,7 +254,7 @@ func (s *parityScript) UnmarshalJSON(text []byte) error {
 	}
 	s.Options, s.Swap = raw.Options, raw.Swap
 	for _, p := range raw.Parts {
-		part := parityPart{Wipe: p.Wipe, Kill: p.Kill}
+		part := parityPart{Wipe: p.Wipe, Stale: p.Stale, Kill: p.Kill}
 		for _, line := range p.Ops {
 			op, err := parseOp(raw.Options.Store, line)
 			if err != nil {

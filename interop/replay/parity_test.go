@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/forebay-streams/forebay/internal/base"
+	"github.com/forebay-streams/forebay/internal/rocks"
 	"github.com/forebay-streams/forebay/store"
 )
 
@@ -136,9 +138,10 @@ type parityScript struct {
 
 // parityPart is what happens between an open and a close.
 type parityPart struct {
-	Wipe bool       `json:"wipe,omitempty"` // before it: all is restored from the changelog
-	Kill killed     `json:"kill,omitempty"` // at its end, with the last operations not committed
-	Ops  []scriptOp `json:"ops"`
+	Wipe  bool       `json:"wipe,omitempty"`  // before it: all is restored from the changelog
+	Stale bool       `json:"stale,omitempty"` // before it: rows of the key-value store get a row in its oldest family, too
+	Kill  killed     `json:"kill,omitempty"`  // at its end, with the last operations not committed
+	Ops   []scriptOp `json:"ops"`
 }
 
 // killed says who is.
@@ -354,6 +357,11 @@ func (p *parity) lane(s *parityScript, n int, l *lane) (outcomes []outcome, err 
 				return nil, err
 			}
 		}
+		if part.Stale {
+			if err := l.plant(); err != nil {
+				return nil, err
+			}
+		}
 		var o outcome
 		if s.kafka(n, i) {
 			o.answers, o.logged, err = l.kafka(p.driver, s, i, s.kills(n, i))
@@ -376,6 +384,37 @@ func (p *parity) lane(s *parityScript, n int, l *lane) (outcomes []outcome, err 
 		outcomes = append(outcomes, o)
 	}
 	return outcomes, nil
+}
+
+// plant leaves what a crash between the two writes of Kafka's migration leaves.
+func (l *lane) plant() error {
+	dir := filepath.Join(l.state, l.app, taskName, "rocksdb", storeName)
+	listed, err := rocks.List(dir)
+	if err != nil {
+		return err
+	}
+	db, err := rocks.Open(dir, listed, listed, nil)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	batch := db.NewBatch()
+	defer batch.Close()
+	for _, name := range listed {
+		if name == rocks.Default || name == rocks.Offsets {
+			continue
+		}
+		scan := db.Scan(db.Family(name), base.Span{})
+		for scan.Next() {
+			batch.Put(db.Family(rocks.Default), scan.Key(), []byte{0})
+		}
+		err := scan.Err()
+		scan.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(batch.Write(), db.Flush())
 }
 
 func (l *lane) next() int64 {
