@@ -150,16 +150,31 @@ func newPlan(formats []Format, listed []string) (plan, error) {
 	return p, nil
 }
 
+// unwanted tells whose family it is that the wanted formats do not have.
 func unwanted(name string, target Format) error {
 	if name == VersionsFamily && target == plainVersions {
 		return fmt.Errorf("%w: it was written by a versioned store with headers and cannot be opened as a plain one; open it with headers, or delete the local state and restore it from the changelog, which serves both formats",
 			store.ErrIncompatible)
 	}
 	for _, f := range []Format{timestampedRows, headersRows} {
-		if f.Family == name && !target.Versions {
+		switch {
+		case f.Family != name || target.Versions:
+		case target.Index != nil:
+			return fmt.Errorf("%w: it was written by a %s store that is not time-ordered; open it as that, or delete the local state and restore it from the changelog, which serves both",
+				store.ErrIncompatible, f.Layout)
+		default:
 			return fmt.Errorf("%w: it was written by a %s store and cannot be opened as a %s one; open it as %s, or delete the local state and restore it from the changelog, which serves every format",
 				store.ErrIncompatible, f.Layout, target.Layout, f.Layout)
 		}
 	}
-	return fmt.Errorf("%w: it holds the column family %q of a store of another kind; open it as that, or delete the local state and restore it from the changelog", store.ErrIncompatible, name)
+	kind, ok := map[string]string{
+		SessionHeadersFamily: "session store with headers",
+		WindowHeadersFamily:  "time-ordered window store with headers",
+		VersionsFamily:       "versioned store with headers",
+	}[name]
+	if !ok {
+		kind = "store of another kind"
+	}
+	return fmt.Errorf("%w: it holds the column family %q of a %s; open it as that, or delete the local state and restore it from the changelog",
+		store.ErrIncompatible, name, kind)
 }

@@ -38,7 +38,7 @@ var (
 	errorA = refused("it was written by a timestamped store and cannot be opened as a plain one", "open it as timestamped", remedy)
 	errorB = refused("it was written by a headers store and cannot be opened as a timestamped one", "open it as headers", remedy)
 	errorC = refused("it was written by a headers store and cannot be opened as a plain one", "open it as headers", remedy)
-	errorE = refused("column family \"sessionKeyValueWithHeaders\" of a store of another kind", remedy)
+	errorE = refused("column family \"sessionKeyValueWithHeaders\" of a session store with headers", remedy)
 	errorF = refused("it holds plain and timestamped rows", "open it once as a timestamped store", remedy)
 )
 
@@ -110,6 +110,45 @@ func TestEveryDirectoryInEveryFormat(t *testing.T) {
 					check(t, dir, layout, data, want)
 				})
 			}
+		})
+	}
+}
+
+// A time-ordered store and one that is not have other families, in every layout.
+func TestTimeOrderedOrNot(t *testing.T) {
+	for _, c := range []struct {
+		family  string
+		formats func() ([]migration.Format, error)
+		says    []string
+	}{
+		{TS, func() ([]migration.Format, error) { return migration.OrderedWindowFormats(store.Timestamped, migration.Index{}) },
+			[]string{"written by a timestamped store that is not time-ordered; open it as that", remedy}},
+		{HDR, func() ([]migration.Format, error) { return migration.OrderedWindowFormats(store.WithHeaders, migration.Index{}) },
+			[]string{"written by a headers store that is not time-ordered; open it as that", remedy}},
+		{migration.WindowHeadersFamily, func() ([]migration.Format, error) { return migration.KeyValueFormats(store.WithHeaders) },
+			[]string{`"windowKeyValueWithHeaders" of a time-ordered window store with headers; open it as that`, remedy}},
+		{migration.WindowHeadersFamily, func() ([]migration.Format, error) { return migration.OrderedWindowFormats(store.Timestamped, migration.Index{}) },
+			[]string{"of a time-ordered window store with headers; open it as that", remedy}},
+		{migration.SessionHeadersFamily, func() ([]migration.Format, error) { return migration.SessionFormats(store.Plain) },
+			[]string{"of a session store with headers; open it as that", remedy}},
+		{"rows", func() ([]migration.Format, error) { return migration.SessionFormats(store.Plain) },
+			[]string{`"rows" of a store of another kind; open it as that`, remedy}},
+	} {
+		t.Run(c.family, func(t *testing.T) {
+			noLeaks(t)
+			dir := filepath.Join(t.TempDir(), "clicks")
+			build(t, dir, []string{D, c.family, offsets}, nil)
+			before := basetest.Files(t, dir)
+			formats, err := c.formats()
+			require.NoError(t, err)
+			o := config(t, dir, store.Plain)
+			o.Formats = formats
+			_, err = migration.Open(o)
+			require.ErrorIs(t, err, store.ErrIncompatible)
+			for _, part := range c.says {
+				require.ErrorContains(t, err, part)
+			}
+			require.Equal(t, before, basetest.Files(t, dir))
 		})
 	}
 }

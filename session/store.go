@@ -90,8 +90,9 @@ func Open[K, V any](dir, name string, key store.Serde[K], value store.Serde[V], 
 }
 
 // Dropped is the number of sessions that came too late to be stored, since the store was
-// opened. They are logged to the changelog all the same, as Kafka Streams does. It may be
-// called from any goroutine.
+// opened. They are logged to the changelog all the same, as Kafka Streams does. A restore
+// into memory counts what comes too late by then, one into RocksDB does not, as there. It
+// may be called from any goroutine.
 func (s *Store[K, V]) Dropped() int64 { return s.drops.Total() }
 
 // StreamTime is the newest end that was put or removed, -1 before there is one.

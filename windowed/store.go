@@ -101,8 +101,9 @@ func (c *config) formats() ([]migration.Format, error) {
 }
 
 // Dropped is the number of rows that came too late to be stored, since the store was
-// opened. They are logged to the changelog all the same, as Kafka Streams does. It may be
-// called from any goroutine.
+// opened. They are logged to the changelog all the same, as Kafka Streams does. A restore
+// into memory counts what comes too late by then, one into RocksDB does not, as there. It
+// may be called from any goroutine.
 func (s *Store[K, V]) Dropped() int64 { return s.drops.Total() }
 
 // StreamTime is the newest window start that was put, -1 before there is one.
