@@ -121,7 +121,7 @@ var faults = []fault{
 	{
 		name: "window-cache-repeats", store: "window", explains: windowCacheRepeats,
 		what:    "A range of keys with an open end shows rows in the cache once for each segment.",
-		section: "DESIGN.md, difference 12",
+		section: "DESIGN.md, difference 7",
 		options: "headers, cached",
 		parts: [][]string{{
 			`{"op":"put","k":"61","v":"01","start":60000}`, `{"op":"fetchKeys","k1":"61","to":120000}`,
@@ -163,7 +163,7 @@ var faults = []fault{
 	{
 		name: "session-cache-find", store: "session", explains: sessionCacheFind,
 		what:    "With a cache, a backward search by key fails if the cache has no session of it.",
-		section: "DESIGN.md, difference 13",
+		section: "DESIGN.md, difference 7",
 		options: "headers, cached",
 		parts:   [][]string{{`{"op":"find","k":"61","end":0,"start":100000,"back":true}`}},
 	},
@@ -221,7 +221,7 @@ var faults = []fault{
 	{
 		name: "versioned-valid-to", store: "versioned",
 		what:    "get and delete do not tell when a version ended.",
-		section: "docs/format/versioned.md",
+		section: "DESIGN.md, difference 16",
 		options: "plain",
 		parts: [][]string{{
 			`{"op":"put","k":"61","v":"01","ts":10}`, `{"op":"put","k":"61","v":"02","ts":20}`, `{"op":"getAsOf","k":"61","asOf":10}`,
