@@ -2,11 +2,9 @@ package main
 
 import (
 	"encoding/hex"
-	"io"
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,32 +25,14 @@ func TestGoldenSession(t *testing.T) {
 }
 
 func (g golden) checkSession(t *testing.T) {
-	script, wantLog := unzip(t, g.name, "ops.jsonl.gz"), lines(unzip(t, g.name, "changelog.jsonl.gz"))
-	want := lines(unzip(t, g.name, "expected.jsonl.gz"))
-	require.Len(t, want, len(lines(script)))
-	o := g.options
-	o.state = t.TempDir()
-	var from io.Reader
 	var before map[string]dump
-	if g.before != "" {
-		first := lines(unzip(t, g.before, "changelog.jsonl.gz"))
-		require.Equal(t, first, wantLog[:len(first)], "the changelog goes on")
-		o.offset, wantLog = int64(len(lines(unzip(t, g.before, "ops.jsonl.gz")))), wantLog[len(first):]
-		if g.restore {
-			from = strings.NewReader(strings.Join(first, "\n") + "\n")
-		} else {
-			unpackState(t, g.before, o.app, o.state)
+	r := g.replay(t, func(o options) {
+		if g.upgrade {
 			before = dumpSegments(t, o.state, o.app)
 		}
-	}
-	results, log := runLines(t, o, script, from)
-	require.Len(t, results, len(want))
-	for i := range want {
-		if want[i] != results[i] { // perhaps only in the order of v and h
-			require.JSONEq(t, want[i], results[i], "line %d: %s", i, lines(script)[i])
-		}
-	}
-	g.checkLog(t, wantLog, log)
+	})
+	o := r.o
+	g.checkLog(t, r.wantLog, r.log)
 	if o.memory {
 		require.NoDirExists(t, filepath.Join(o.state, o.app))
 		return
@@ -62,7 +42,7 @@ func (g golden) checkSession(t *testing.T) {
 	theirs, ours := dumpSegments(t, kafka, o.app), dumpSegments(t, o.state, o.app)
 	require.Equal(t, slices.Sorted(maps.Keys(theirs)), slices.Sorted(maps.Keys(ours)))
 	if g.upgrade {
-		checkMoved(t, before, ours, parseLog(t, log))
+		checkMoved(t, before, ours, parseLog(t, r.log))
 	}
 	for name := range theirs {
 		if g.upgrade { // forebay's reads move no rows

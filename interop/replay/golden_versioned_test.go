@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -28,43 +26,15 @@ func TestGoldenVersioned(t *testing.T) {
 	require.Zero(t, rocks.Live())
 }
 
-// recorded tells whether Kafka Streams ran the case: it has no versioned store with headers
-// and none in memory.
-func (g golden) recorded(file string) bool {
-	_, err := os.Stat(filepath.Join(goldenDir, g.name, file))
-	return err == nil
-}
-
 func (g golden) checkVersioned(t *testing.T) {
-	script := unzip(t, g.name, "ops.jsonl.gz")
-	want := lines(unzip(t, g.name, "expected.jsonl.gz"))
-	o := g.options
-	o.state = t.TempDir()
-	var from io.Reader
-	var before golden
-	var first []string // changelog of the case before
-	if g.before != "" {
-		before = readGolden(t, g.before)
-		first = lines(unzip(t, g.before, "changelog.jsonl.gz"))
-		o.offset = int64(len(lines(unzip(t, g.before, "ops.jsonl.gz"))))
-		if g.restore {
-			from = strings.NewReader(strings.Join(first, "\n") + "\n")
-		} else {
-			unpackState(t, g.before, o.app, o.state)
-		}
-	}
-	results, log := runLines(t, o, script, from)
-	require.Len(t, results, len(want))
-	for i := range want {
-		require.Equal(t, want[i], results[i], "line %d: %s", i, lines(script)[i])
-	}
-
-	puts := acceptedPuts(t, script, want, o)
-	got := parseLog(t, log)
+	r := g.replay(t, nil)
+	o := r.o
+	puts := acceptedPuts(t, r.script, r.results, o)
+	got := parseLog(t, r.log)
 	require.Len(t, got, countTrue(puts), "accepted puts and no others are logged")
-	if g.recorded("changelog.jsonl.gz") {
+	if r.wantLog != nil {
 		// Kafka logs what it rejects, too.
-		recorded := parseLog(t, lines(unzip(t, g.name, "changelog.jsonl.gz"))[len(first):])
+		recorded := parseLog(t, r.wantLog)
 		require.Len(t, recorded, len(puts))
 		n := 0
 		for i, accepted := range puts {
@@ -85,7 +55,7 @@ func (g golden) checkVersioned(t *testing.T) {
 	kafka.forgets = true
 	if g.before != "" {
 		live.forgets = g.upgrade // Kafka wrote what it goes on from
-		first := unzip(t, before.name, "ops.jsonl.gz")
+		first := unzip(t, g.before, "ops.jsonl.gz")
 		live.run(t, first)
 		kafka.run(t, first)
 		live.forgets = false
@@ -93,8 +63,8 @@ func (g golden) checkVersioned(t *testing.T) {
 			kafka.times.Segments, kafka.times.Stream = nil, versions.NoStream
 		}
 	}
-	live.run(t, script)
-	kafka.run(t, script)
+	live.run(t, r.script)
+	kafka.run(t, r.script)
 	ours := dumpStore(t, o.state, o.app)
 	require.Equal(t, live.rows, ours.versions(t, o.format))
 	for _, note := range []string{"forebay.segment-interval", "forebay.stream-time"} {

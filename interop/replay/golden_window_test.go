@@ -2,12 +2,10 @@ package main
 
 import (
 	"encoding/hex"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,28 +26,9 @@ func TestGoldenWindow(t *testing.T) {
 
 // checkSegmented is check for a store whose databases are segments.
 func (g golden) checkSegmented(t *testing.T) {
-	script, wantLog := unzip(t, g.name, "ops.jsonl.gz"), lines(unzip(t, g.name, "changelog.jsonl.gz"))
-	want := lines(unzip(t, g.name, "expected.jsonl.gz"))
-	require.Len(t, want, len(lines(script)))
-	o := g.options
-	o.state = t.TempDir()
-	var from io.Reader
-	if g.before != "" {
-		first := lines(unzip(t, g.before, "changelog.jsonl.gz"))
-		require.Equal(t, first, wantLog[:len(first)], "the changelog goes on")
-		o.offset, wantLog = int64(len(lines(unzip(t, g.before, "ops.jsonl.gz")))), wantLog[len(first):]
-		if g.restore {
-			from = strings.NewReader(strings.Join(first, "\n") + "\n")
-		} else {
-			unpackState(t, g.before, o.app, o.state)
-		}
-	}
-	results, log := runLines(t, o, script, from)
-	require.Len(t, results, len(want))
-	for i := range want {
-		require.Equal(t, want[i], results[i], "line %d: %s", i, lines(script)[i])
-	}
-	g.checkLog(t, wantLog, log)
+	r := g.replay(t, nil)
+	o := r.o
+	g.checkLog(t, r.wantLog, r.log)
 	if o.memory {
 		require.NoDirExists(t, filepath.Join(o.state, o.app))
 		return
