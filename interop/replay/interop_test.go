@@ -32,9 +32,9 @@ func TestMain(m *testing.M) {
 // families in the order of their lines.
 var parityFamilies = []string{"kv", "window", "session", "versioned"}
 
-// scriptSize is how many operations a script has, about: fewer if there are not enough of
-// them for all option sets.
-func scriptSize(operations, sets int) int { return min(max(operations/sets, 20), 250) }
+// scriptSize is how many operations a script has, about: so many that each option set gets
+// several scripts, but opening stores does not take all the time.
+func scriptSize(operations, sets int) int { return min(max(operations/sets/5, 20), 600) }
 
 // TestInterop runs random scripts on Kafka Streams and on forebay, and compares. FOREBAY_OPS
 // are the operations per family, FOREBAY_SEED is the seed, FOREBAY_FAMILY picks one family,
@@ -132,9 +132,9 @@ func (r *interopRun) end(all tally) {
 func (r *interopRun) family(family string, number, n int) tally {
 	sets := optionSets[family]
 	var all tally
-	// Two scripts at a time: one is answered by Kafka Streams while the other is by forebay.
+	// Several scripts at a time: some are answered by Kafka Streams while others are by forebay.
 	var workers sync.WaitGroup
-	for range 2 {
+	for range 3 {
 		workers.Go(func() {
 			for {
 				r.mu.Lock()
