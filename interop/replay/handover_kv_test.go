@@ -21,6 +21,8 @@ var kvScenarios = []scenario{
 	{name: "plain", parts: "Kp Fp Kp Fp Kp Fp Kp"},
 	{name: "timestamped", parts: "Ft Kt Ft Kt Ft Kt Ft"},
 	{name: "headers", parts: "Kh Fh Kh Fh Kh Fh Kh"},
+	{name: "restored", parts: "Kh Fhw Kh Khw Fh Fhw Kh"},
+	{name: "restored from plain", parts: "Kp Fhw Kh Khw Fh"},
 	{name: "cached", parts: "Fh Kh Fh Kh Fh Kh Fh", cache: 1 << 20},
 	{name: "exactly once", parts: "Fh0 Kh Fh Kh Fh~ Kh Fh Kh", guarantee: exactlyOnceV2},
 	{name: "transactional", parts: "Kh Fh Kh Fh Kh Fh Kh", guarantee: exactlyOnceV2, transactional: true},
@@ -58,8 +60,13 @@ type kvHandover struct {
 }
 
 func (h *kvHandover) databases() []string { return []string{h.db()} }
-func (h *kvHandover) wiped()              { h.id = "" }
 func (h *kvHandover) finish()             {}
+
+func (h *kvHandover) wiped(log []logRecord) {
+	h.id, h.onDisk = "", nil
+	h.model.rows, h.model.legacy, h.model.position = map[string]modelRow{}, map[string]bool{}, -1
+	h.apply(log, func(logRecord) bool { return true })
+}
 
 func (h *kvHandover) do(op scriptOp, offset int64) any { return h.model.do(op.(modelOp), offset) }
 

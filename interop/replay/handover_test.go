@@ -40,6 +40,7 @@ type scenario struct {
 	//	d  afterwards forebay drains all of them
 	//	~  memtables so small that they reach the disk in the middle of the part
 	//	!  killed in the middle
+	//	w  the directory was removed: all is restored from the changelog
 	//
 	// Other parts: "Dx" downgrades the closed directory to the format x, "stale" plants rows
 	// in the older family beside newer ones, "Fx no" tries whether forebay refuses to open
@@ -102,12 +103,12 @@ var formatLetters = map[byte]string{'p': "plain", 't': "timestamped", 'h': "head
 
 // part of a scenario.
 type part struct {
-	text                            string
-	kafka                           bool
-	format                          string
-	rewrite, few, none, small, kill bool
-	drain                           int // slices, -1: all
-	count                           int // new operations
+	text                                  string
+	kafka                                 bool
+	format                                string
+	rewrite, few, none, small, kill, wipe bool
+	drain                                 int // slices, -1: all
+	count                                 int // new operations
 }
 
 func parsePart(t *testing.T, text string) part {
@@ -129,6 +130,8 @@ func parsePart(t *testing.T, text string) part {
 			p.small = true
 		case '!':
 			p.kill = true
+		case 'w':
+			p.wipe = true
 		default:
 			require.Fail(t, text)
 		}
@@ -156,8 +159,8 @@ type subject interface {
 	killed(p part, ops []scriptOp, answers []json.RawMessage, committed int)
 	// databases are the directories of RocksDB.
 	databases() []string
-	// wiped: the databases were removed.
-	wiped()
+	// wiped: the databases were removed, to be restored from these records.
+	wiped(log []logRecord)
 	downgrade(format string)
 	plant()
 	// finish looks whether the scenario did what it is for.
@@ -225,6 +228,12 @@ func (h *handover) db() string { return filepath.Join(h.task(), "rocksdb", store
 
 func (h *handover) part(p part) {
 	h.subject.begin(p)
+	if p.wipe {
+		log, _ := h.cluster.log(h.topic(), 0)
+		require.NotEmpty(h, log)
+		require.NoError(h, os.RemoveAll(h.task()))
+		h.subject.wiped(log)
+	}
 	ops := h.operations(p)
 	switch {
 	case p.kafka && p.kill:
@@ -285,7 +294,8 @@ func (h *handover) forebay(p part, ops []scriptOp) []json.RawMessage {
 		for _, dir := range h.subject.databases() {
 			require.NoError(h, os.RemoveAll(dir))
 		}
-		h.subject.wiped()
+		log, _ := h.cluster.log(h.topic(), 0)
+		h.subject.wiped(log)
 		out.Reset()
 		err = r.run(h.cluster.soon(), h.input(ops), &out)
 		status = nil

@@ -73,9 +73,13 @@ func (h *timedHandover) finish() {
 	}
 }
 
-func (h *timedHandover) wiped()           { h.model.segments = map[int64]bool{} }
 func (h *timedHandover) plant()           { require.Fail(h, "no stale rows in segments") }
 func (h *timedHandover) downgrade(string) { require.Fail(h, "no downgrade of segments") }
+
+func (h *timedHandover) wiped(log []logRecord) {
+	h.last, h.model.position = nil, -1
+	h.model.rebuild(log)
+}
 
 func (h *timedHandover) begin(p part) {
 	if h.model == nil {

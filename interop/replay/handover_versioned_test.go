@@ -19,6 +19,7 @@ import (
 var versionedScenarios = []scenario{
 	{name: "versioned, plain", store: "versioned", parts: "Kp Fp Kp Fp Kp Fp Kp"},
 	{name: "versioned, plain, begun by forebay", store: "versioned", parts: "Fp Kp Fp Kp Fp Kp Fp"},
+	{name: "versioned, restored", store: "versioned", parts: "Kp Fpw Kp Fhw Dp Kp Fpw"},
 	{name: "versioned, downgraded", store: "versioned", parts: "Fh Dp Kp Fh- Fp no Dp Kp Fp Fh Dp Kp Fp"},
 	{name: "versioned, upgraded, drained, downgraded", store: "versioned", parts: "Kp Fh-s Fh Fh-d Fh Dp Kp Fp Kp"},
 
@@ -135,9 +136,18 @@ func newVersionedHandover(h *handover) *versionedHandover {
 }
 
 func (h *versionedHandover) databases() []string { return []string{h.db()} }
-func (h *versionedHandover) wiped()              {}
 func (h *versionedHandover) finish()             {}
 func (h *versionedHandover) plant()              { require.Fail(h, "no stale rows in versioned stores") }
+
+func (h *versionedHandover) wiped(log []logRecord) {
+	h.last = nil
+	h.model.keys, h.model.stream, h.model.position = map[string]map[int64]version{}, -1, -1
+	h.disk.rows, h.disk.times.Segments, h.disk.times.Stream = map[string]string{}, nil, versions.NoStream
+	for _, r := range log {
+		h.model.put(r.K, version{r.V, r.H}, r.TS)
+		h.write(r)
+	}
+}
 
 func (h *versionedHandover) begin(p part) {
 	if h.model == nil {

@@ -4,6 +4,7 @@ var windowScenarios = []scenario{
 	{name: "window, plain", store: "window", parts: "Kp Fp Kp Fp Kp Fp Kp"},
 	{name: "window, timestamped", store: "window", parts: "Ft Kt Ft Kt Ft Kt Ft"},
 	{name: "window, headers", store: "window", parts: "Kh Fh Kh Fh Kh Fh Kh"},
+	{name: "window, restored", store: "window", parts: "Kh Fhw Kh Khw Fh Fhw Kh"},
 	{name: "window, duplicates", store: "window", parts: "Kh Fh Kh Fh Kh Fh Kh", duplicates: true},
 	{name: "window, time-ordered", store: "window", parts: "Fh Kh Fh Kh Fh Kh Fh", ordered: true},
 	{name: "window, time-ordered, to headers", store: "window", parts: "Kt Fh- Kh- Ft no Fh- Kh- Fh Kh", ordered: true},
