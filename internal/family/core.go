@@ -33,7 +33,7 @@ func newCore(name string, c Config, table base.Table, logKey func([]byte) ([]byt
 	return &Core{
 		Name: name, Config: c, Table: table,
 		Record:  store.Record{Partition: -1, Offset: -1, Timestamp: store.NoTimestamp},
-		Overlay: overlay.New(table, overlay.Config{Layout: c.Layout, Log: c.Log, Cache: c.Cache, Budget: budget, InMemory: c.Memory, LogHeaders: c.LogHeaders, LogKey: logKey}),
+		Overlay: overlay.New(table, overlay.Config{Name: name, Layout: c.Layout, Log: c.Log, Cache: c.Cache, Budget: budget, InMemory: c.Memory, LogHeaders: c.LogHeaders, LogKey: logKey}),
 	}
 }
 

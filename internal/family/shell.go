@@ -49,7 +49,10 @@ func (s Shell) Flush(ctx context.Context) error {
 // Commit flushes, and writes everything since the last commit in one atomic step, with
 // the last acknowledged changelog offset and the position. After an error nothing is
 // written: commit again, or abort. A commit survives a crash of the process only once
-// RocksDB has written it to disk, at Close at the latest; the changelog has the rest.
+// RocksDB has written it to disk: when its buffers are full, at the first Commit that comes a
+// minute later, at Close at the latest; the changelog has the rest. So commit quiet stores
+// too, when there is nothing to write: else the stored offset of one could fall behind what
+// its changelog still has.
 func (s Shell) Commit(ctx context.Context) error {
 	return s.core.Do("commit", func() error {
 		err := s.core.Overlay.Commit(ctx)

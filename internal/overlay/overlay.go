@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/tidwall/btree"
 
@@ -18,6 +19,8 @@ import (
 
 // Config of an overlay.
 type Config struct {
+	// Name is the store's, for messages.
+	Name   string
 	Layout store.Layout
 	// Log takes every change before it is staged; nil: no changelog.
 	Log store.Changelog
@@ -57,8 +60,9 @@ type Overlay struct {
 	// What follows is the owner's alone.
 	pending   int // number of uncommitted entries
 	position  position
-	committed bool // whether this process has committed once
-	early     bool // whether too many uncommitted bytes ask for a commit
+	committed bool      // whether this process has committed once
+	volatile  time.Time // when the first commit was written that no flush has made durable; zero: none
+	early     bool      // whether too many uncommitted bytes ask for a commit
 	forward   forwarding
 
 	cacheBytes, uncommittedBytes int64
@@ -363,8 +367,16 @@ func (o *Overlay) flush(ctx context.Context) (base.Checkpoint, error) {
 
 // Commit flushes, and writes all staged rows with the changelog's offset and the
 // position in one step. After an error nothing is written and every row still staged:
-// commit again, or abort.
+// commit again, or abort. One that has nothing to write makes an old commit durable.
 func (o *Overlay) Commit(ctx context.Context) error {
+	if err := o.commit(ctx); err != nil {
+		return err
+	}
+	o.flushOld()
+	return nil
+}
+
+func (o *Overlay) commit(ctx context.Context) error {
 	c, err := o.flush(ctx)
 	if err != nil {
 		return err
@@ -387,6 +399,7 @@ func (o *Overlay) Commit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	o.wrote()
 	o.mu.Lock()
 	o.committed = true
 	o.position = position{}
@@ -506,7 +519,12 @@ func (o *Overlay) Restore(changes []store.Change, offset int64) (err error) {
 			}
 		}
 	}
-	return o.table.Commit(rows, c)
+	if err := o.table.Commit(rows, c); err != nil {
+		return err
+	}
+	o.wrote()
+	o.flushOld()
+	return nil
 }
 
 // Clear empties cache and round.

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/forebay-streams/forebay/internal/base"
 	"github.com/forebay-streams/forebay/internal/checkpointfile"
@@ -40,10 +39,6 @@ type Config struct {
 	// Budget shares a block cache with other stores; nil: the segments share one of their own.
 	Budget *store.Budget
 }
-
-// flushEvery bounds how old the offset of an idle segment gets on disk: the oldest of all
-// segments decides where a restore begins.
-const flushEvery = time.Minute
 
 // Table is the segments of a store as one table. It implements base.Table and
 // base.Combed. Only the owner commits; any goroutine may read.
@@ -81,7 +76,6 @@ type segment struct {
 	retired atomic.Bool // expired: readers take its end for that of its rows
 	// unindexed says that base rows of an older format have no index rows.
 	unindexed bool
-	flushed   time.Time
 }
 
 // Open opens every segment of the directory, or says with a remedy why it cannot.
@@ -145,7 +139,7 @@ func (t *Table) openSegment(id int64) (*segment, error) {
 	if err != nil {
 		return nil, fmt.Errorf("segment %s: %w", c.Name(id), err)
 	}
-	s := &segment{Table: table, id: id, flushed: time.Now()}
+	s := &segment{Table: table, id: id}
 	if t.index != nil && table.Migrating() {
 		if s.unindexed, err = t.lacksIndex(table); err != nil {
 			return nil, errors.Join(err, table.Close())
@@ -293,7 +287,7 @@ func (t *Table) Commit(changes []store.Change, c base.Checkpoint) error {
 	t.mu.Unlock()
 	failpoint.Hit("segments/written")
 	t.remove(set[:expired])
-	return t.flushIdle(live)
+	return nil
 }
 
 func (t *Table) write(set []*segment, changes []store.Change, c base.Checkpoint) error {
@@ -401,20 +395,6 @@ func remove(dir string) error {
 func isRemnant(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, current))
 	return errors.Is(err, fs.ErrNotExist)
-}
-
-func (t *Table) flushIdle(set []*segment) error {
-	now := time.Now()
-	for _, s := range set {
-		if now.Sub(s.flushed) < flushEvery {
-			continue
-		}
-		if err := s.Flush(); err != nil {
-			return err
-		}
-		s.flushed = now
-	}
-	return nil
 }
 
 // Flush makes the last commit durable.

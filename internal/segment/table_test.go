@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -239,18 +238,6 @@ func TestHalfDeletedSegments(t *testing.T) {
 	require.True(t, known)
 	require.EqualValues(t, 5, got.Offset)
 	require.Equal(t, []string{"store.300000"}, files(t, c))
-}
-
-func TestIdleSegmentsAreFlushed(t *testing.T) {
-	c := config(t, t.TempDir())
-	table := open(t, c)
-	require.NoError(t, table.Commit([]store.Change{change(0, "k", "v")}, checkpoint(5)))
-	table.segments()[0].flushed = time.Now().Add(-2 * flushEvery)
-	require.NoError(t, table.Commit(nil, checkpoint(8)))
-	crashed := config(t, t.TempDir())
-	require.NoError(t, os.CopyFS(crashed.Dir, os.DirFS(c.Dir)))
-	got, _ := open(t, crashed).Checkpoint()
-	require.EqualValues(t, 8, got.Offset)
 }
 
 func TestACommitThatFailedInPart(t *testing.T) {
