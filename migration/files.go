@@ -16,17 +16,9 @@ import (
 // adoptFiles takes over what Kafka Streams before 4.3 kept in files of the task: the
 // changelog offset, whose entry it then removes, and the position, whose file stays.
 func (t *Table) adoptFiles(s *state) error {
-	if t.config.TaskDir == "" {
-		return nil
-	}
-	positions, err := checkpointfile.Read(positionFile(t.config.TaskDir, t.config.Store))
+	positions, offsets, err := t.readFiles()
 	if err != nil {
 		return err
-	}
-	path := filepath.Join(t.config.TaskDir, checkpointfile.Name)
-	offsets, err := checkpointfile.Read(path)
-	if err != nil {
-		return fmt.Errorf("%w; delete the file and the store's directory, and restore from the changelog", err)
 	}
 	t.mu.Lock()
 	for _, e := range positions {
@@ -43,9 +35,22 @@ func (t *Table) adoptFiles(s *state) error {
 		t.mu.Lock()
 		t.checkpoint.Offset, t.known = e.Offset, true
 		t.mu.Unlock()
-		return checkpointfile.Remove(path, e.Topic, e.Partition)
+		return checkpointfile.Remove(filepath.Join(t.config.TaskDir, checkpointfile.Name), e.Topic, e.Partition)
 	}
 	return nil
+}
+
+func (t *Table) readFiles() (positions, offsets []checkpointfile.Entry, err error) {
+	if t.config.TaskDir == "" {
+		return nil, nil, nil
+	}
+	if positions, err = checkpointfile.Read(positionFile(t.config.TaskDir, t.config.Store)); err != nil {
+		return nil, nil, err
+	}
+	if offsets, err = checkpointfile.Read(filepath.Join(t.config.TaskDir, checkpointfile.Name)); err != nil {
+		return nil, nil, fmt.Errorf("%w; delete the file and the store's directory, and restore from the changelog", err)
+	}
+	return positions, offsets, nil
 }
 
 // adoptOffset makes the offset durable, after which the file may forget it.

@@ -112,37 +112,74 @@ func (s *source) decode(key, b []byte, row *store.Row) (err error) {
 }
 
 // Open opens the table, or says with a remedy why the directory cannot be opened. A
-// directory of a format it refuses keeps every file as it was.
+// directory that it refuses keeps every file as it was.
 func Open(c Config) (*Table, error) {
-	t := &Table{config: c}
-	if err := t.open(); err != nil {
-		return nil, &store.Error{Store: c.Store, Op: "open", Err: err}
+	v, err := Vet(c)
+	if err != nil {
+		return nil, err
 	}
-	return t, nil
+	return v.Open()
 }
 
-func (t *Table) open() (err error) {
-	c := t.config
-	listed, err := rocks.List(c.Dir)
-	if err != nil {
+// Vetted is a directory that can be opened, as far as a look at it tells.
+type Vetted struct {
+	table  *Table
+	plan   plan
+	listed []string
+}
+
+// Vet looks for what forbids to open a directory, and changes no file of it.
+func Vet(c Config) (*Vetted, error) {
+	v := &Vetted{table: &Table{config: c}}
+	if err := v.vet(); err != nil {
+		return nil, &store.Error{Store: c.Store, Op: "open", Err: err}
+	}
+	return v, nil
+}
+
+// Moved says where the directory is now.
+func (v *Vetted) Moved(dir string) { v.table.config.Dir = dir }
+
+// Open opens the table.
+func (v *Vetted) Open() (*Table, error) {
+	if err := v.open(); err != nil {
+		return nil, &store.Error{Store: v.table.config.Store, Op: "open", Err: err}
+	}
+	return v.table, nil
+}
+
+func (v *Vetted) vet() (err error) {
+	c := v.table.config
+	if v.listed, err = rocks.List(c.Dir); err != nil {
 		return err
 	}
-	p, err := newPlan(c.Formats, listed)
-	if err != nil {
+	if v.plan, err = newPlan(c.Formats, v.listed); err != nil {
 		return err
 	}
-	if len(p.legacy) > 1 {
-		// Only here can the rows themselves forbid to open: look before anything is written.
-		if err := refuseTwoSources(c.Dir, listed, p.legacy); err != nil {
-			return err
-		}
+	if _, _, err := v.table.readFiles(); err != nil || len(v.listed) == 0 {
+		return err
 	}
-	if c.Vet != nil && len(listed) > 0 {
-		if err := readOnly(c.Dir, listed, func(db *rocks.DB) error { return c.Vet(Unopened{db}) }); err != nil {
-			return err
+	return readOnly(c.Dir, v.listed, func(db *rocks.DB) error {
+		if len(v.plan.legacy) > 1 {
+			if err := refuseTwoSources(db, v.plan.legacy); err != nil {
+				return err
+			}
 		}
-	}
-	db, err := rocks.Open(c.Dir, p.wanted, listed, c.Budget)
+		if c.Vet != nil {
+			if err := c.Vet(Unopened{db}); err != nil {
+				return err
+			}
+		}
+		if offsets := db.Family(rocks.Offsets); offsets != nil {
+			return v.table.load(&state{db: db, offsets: offsets})
+		}
+		return nil
+	})
+}
+
+func (v *Vetted) open() (err error) {
+	t, c, p := v.table, v.table.config, v.plan
+	db, err := rocks.Open(c.Dir, p.wanted, v.listed, c.Budget)
 	if err != nil {
 		return err
 	}
@@ -180,15 +217,13 @@ func (t *Table) open() (err error) {
 }
 
 // refuseTwoSources fails when plain and timestamped rows lie side by side.
-func refuseTwoSources(dir string, listed []string, legacy []Format) error {
-	return readOnly(dir, listed, func(db *rocks.DB) error {
-		full, err := hasData(db, db.Family(legacy[0].Family))
-		if err != nil || !full {
-			return err
-		}
-		return fmt.Errorf("%w: it holds plain and timestamped rows, and only one older format can be upgraded; open it once as a timestamped store and let it migrate, or delete the local state and restore it from the changelog",
-			store.ErrIncompatible)
-	})
+func refuseTwoSources(db *rocks.DB, legacy []Format) error {
+	full, err := hasData(db, db.Family(legacy[0].Family))
+	if err != nil || !full {
+		return err
+	}
+	return fmt.Errorf("%w: it holds plain and timestamped rows, and only one older format can be upgraded; open it once as a timestamped store and let it migrate, or delete the local state and restore it from the changelog",
+		store.ErrIncompatible)
 }
 
 // readOnly looks into a database without changing a file of its directory.
@@ -215,14 +250,14 @@ func hasData(db *rocks.DB, f *rocks.Family) (bool, error) {
 // load reads the offsets family.
 func (t *Table) load(s *state) error {
 	var scratch []byte
-	status, ok, err := readLong(s, statusKey, &scratch)
+	status, ok, err := readLong(s, t.config.Store, statusKey, &scratch)
 	if err != nil {
 		return err
 	}
 	if ok && status != statusClosed && t.config.ExactlyOnce {
 		return fmt.Errorf("%w: its last writer did not close it and may have left uncommitted rows; delete the store's directory and restore it from the changelog", store.ErrTaskCorrupted)
 	}
-	offset, known, err := readLong(s, t.offsetKey(), &scratch)
+	offset, known, err := readLong(s, t.config.Store, t.offsetKey(), &scratch)
 	if err != nil {
 		return err
 	}
@@ -245,13 +280,13 @@ func (t *Table) load(s *state) error {
 	return nil
 }
 
-func readLong(s *state, key string, scratch *[]byte) (int64, bool, error) {
+func readLong(s *state, storeName, key string, scratch *[]byte) (int64, bool, error) {
 	b, ok, err := s.db.Get(s.offsets, []byte(key), scratch)
 	if err != nil || !ok {
 		return 0, false, err
 	}
 	if len(b) != 8 {
-		return 0, false, store.Locate(&store.CorruptError{Reason: "long_size"}, s.rows.store, rocks.Offsets, []byte(key))
+		return 0, false, store.Locate(&store.CorruptError{Reason: "long_size"}, storeName, rocks.Offsets, []byte(key))
 	}
 	return int64(binary.BigEndian.Uint64(b)), true, nil
 }
@@ -494,7 +529,12 @@ func (t *Table) Wipe() error {
 	if err := os.RemoveAll(t.config.Dir); err != nil {
 		return errors.Join(store.ErrFailed, err)
 	}
-	if err := t.open(); err != nil {
+	v := &Vetted{table: t}
+	err := v.vet()
+	if err == nil {
+		err = v.open()
+	}
+	if err != nil {
 		return errors.Join(store.ErrFailed, err)
 	}
 	return nil

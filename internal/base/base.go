@@ -85,6 +85,9 @@ type Checkpoint struct {
 	// Offset of the last changelog record the rows contain, or store.UnknownOffset.
 	Offset   int64
 	Position store.Position
+	// Restored tells that the rows come from the changelog: where a part of the table is
+	// further than Offset, it stays as it is.
+	Restored bool
 }
 
 // Table holds committed rows. Reads and snapshots may come from any goroutine, all

@@ -1,7 +1,10 @@
 package segment
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -17,14 +20,19 @@ func (c *Config) Name(id int64) string { return fmt.Sprintf("%s.%d", c.Store, id
 
 func (c *Config) path(id int64) string { return filepath.Join(c.Dir, c.Name(id)) }
 
-// list returns the segments on disk, oldest first. Names of older versions are changed
-// to today's, foreign ones skipped with a warning.
-func (c *Config) list() ([]int64, error) {
+// named is a segment on disk. Its name may be one of an older version.
+type named struct {
+	id   int64
+	name string
+}
+
+// list returns the segments on disk, oldest first, with a warning for foreign names.
+func (c *Config) list() ([]named, error) {
 	entries, err := os.ReadDir(c.Dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	var ids []int64
+	var found []named
 	for _, e := range entries {
 		id, skip, err := c.parse(e.Name())
 		if err != nil {
@@ -34,20 +42,14 @@ func (c *Config) list() ([]int64, error) {
 			slog.Warn("skipped in a store's directory", "store", c.Store, "name", e.Name(), "reason", skip)
 			continue
 		}
-		if name := c.Name(id); name != e.Name() {
-			to := filepath.Join(c.Dir, name)
-			if _, err := os.Lstat(to); err == nil {
-				return nil, fmt.Errorf("%w: %s and %s are the same segment; delete the store's directory and restore it from the changelog",
-					store.ErrTaskCorrupted, e.Name(), name)
-			}
-			if err := os.Rename(filepath.Join(c.Dir, e.Name()), to); err != nil {
-				return nil, err
-			}
+		if same := slices.IndexFunc(found, func(f named) bool { return f.id == id }); same >= 0 {
+			return nil, fmt.Errorf("%w: %s and %s are the same segment; delete the store's directory and restore it from the changelog",
+				store.ErrTaskCorrupted, found[same].name, e.Name())
 		}
-		ids = append(ids, id)
+		found = append(found, named{id, e.Name()})
 	}
-	slices.Sort(ids)
-	return slices.Compact(ids), nil
+	slices.SortFunc(found, func(a, b named) int { return cmp.Compare(a.id, b.id) })
+	return found, nil
 }
 
 // parse reads a directory's name; skip says why it is none of a segment.

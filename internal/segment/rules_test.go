@@ -56,7 +56,7 @@ func TestNames(t *testing.T) {
 			require.NoError(t, err)
 			c := Config{Dir: t.TempDir(), Store: "s", Clock: NewClock(rules)}
 			require.NoError(t, os.Mkdir(filepath.Join(c.Dir, v[1]), 0o755))
-			ids, err := c.list()
+			found, err := c.list()
 			if v[2] == "corrupt" {
 				require.ErrorIs(t, err, store.ErrTaskCorrupted)
 				require.ErrorContains(t, err, v[1])
@@ -64,15 +64,27 @@ func TestNames(t *testing.T) {
 			}
 			require.NoError(t, err)
 			if v[2] == "skipped" {
-				require.Empty(t, ids)
+				require.Empty(t, found)
 				require.DirExists(t, filepath.Join(c.Dir, v[1]))
 				return
 			}
-			require.Equal(t, []int64{formatdoc.Int(t, v[2])}, ids)
-			require.Equal(t, v[3], c.Name(ids[0]))
-			require.DirExists(t, filepath.Join(c.Dir, v[3]))
+			require.Equal(t, []named{{formatdoc.Int(t, v[2]), v[1]}}, found)
+			require.Equal(t, v[3], c.Name(found[0].id))
 		})
 	}
+}
+
+// A segment under a name of an older version is renamed when it is opened.
+func TestOldNamesAreChanged(t *testing.T) {
+	c := config(t, t.TempDir())
+	table := open(t, c)
+	require.NoError(t, table.Commit([]store.Change{change(1, "k", "v")}, checkpoint(5)))
+	require.NoError(t, table.Close())
+	require.NoError(t, os.Rename(filepath.Join(c.Dir, "store.60000"), filepath.Join(c.Dir, "store:60000")))
+	got, known := open(t, c).Checkpoint()
+	require.True(t, known)
+	require.EqualValues(t, 5, got.Offset)
+	require.Equal(t, []string{"store.60000"}, files(t, c))
 }
 
 func TestTwoNamesOfOneSegmentAreRefused(t *testing.T) {

@@ -95,11 +95,24 @@ func Open(c Config) (*Table, error) {
 }
 
 func (t *Table) open() (err error) {
-	if err := os.MkdirAll(t.config.Dir, 0o755); err != nil {
+	found, err := t.config.list()
+	if err != nil {
 		return err
 	}
-	ids, err := t.config.list()
+	// All are looked at before the first changes: a store that is refused stays as it was.
+	files, err := t.readFiles()
 	if err != nil {
+		return err
+	}
+	vetted := make([]*migration.Vetted, len(found))
+	for i, f := range found {
+		if path := filepath.Join(t.config.Dir, f.name); !isRemnant(path) {
+			if vetted[i], err = t.vet(f.id, path); err != nil {
+				return err
+			}
+		}
+	}
+	if err := os.MkdirAll(t.config.Dir, 0o755); err != nil {
 		return err
 	}
 	set := []*segment{}
@@ -108,21 +121,35 @@ func (t *Table) open() (err error) {
 			err = errors.Join(err, closeAll(set))
 		}
 	}()
-	for _, id := range ids {
-		if path := t.config.path(id); isRemnant(path) {
+	for i, f := range found {
+		path := filepath.Join(t.config.Dir, f.name)
+		if vetted[i] == nil {
 			if err := os.RemoveAll(path); err != nil {
 				return err
 			}
 			continue
 		}
-		s, err := t.openSegment(id)
+		if now := t.config.path(f.id); now != path {
+			if err := os.Rename(path, now); err != nil {
+				return err
+			}
+			vetted[i].Moved(now)
+		}
+		s, err := t.openSegment(f.id, vetted[i])
 		if err != nil {
 			return err
 		}
 		set = append(set, s)
+		unborn, err := t.endBirth(s)
+		if err != nil {
+			return err
+		}
+		if unborn {
+			set = set[:len(set)-1]
+		}
 	}
 	c, known := oldest(set)
-	if err := t.adoptFiles(set, &c, &known); err != nil {
+	if err := t.adoptFiles(files, set, &c, &known); err != nil {
 		return err
 	}
 	t.setCheckpoint(c, known)
@@ -130,14 +157,22 @@ func (t *Table) open() (err error) {
 	return nil
 }
 
-func (t *Table) openSegment(id int64) (*segment, error) {
+func (t *Table) vet(id int64, path string) (*migration.Vetted, error) {
 	c := &t.config
-	table, err := migration.Open(migration.Config{
-		Dir: c.path(id), Store: c.Store, Formats: c.Formats, ChangelogTopic: c.ChangelogTopic, Partition: c.Partition,
+	v, err := migration.Vet(migration.Config{
+		Dir: path, Store: c.Store, Formats: c.Formats, ChangelogTopic: c.ChangelogTopic, Partition: c.Partition,
 		ExactlyOnce: c.ExactlyOnce, Budget: c.Budget,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("segment %s: %w", c.Name(id), err)
+	}
+	return v, nil
+}
+
+func (t *Table) openSegment(id int64, v *migration.Vetted) (*segment, error) {
+	table, err := v.Open()
+	if err != nil {
+		return nil, fmt.Errorf("segment %s: %w", t.config.Name(id), err)
 	}
 	s := &segment{Table: table, id: id}
 	if t.index != nil && table.Migrating() {
@@ -148,20 +183,53 @@ func (t *Table) openSegment(id int64) (*segment, error) {
 	return s, nil
 }
 
+// unborn is a file in the directory of a segment that is being made.
+const unborn = "forebay.unborn"
+
 // create makes the segment's database. It begins with what the store knows already, on
 // disk: without, a crash before its first commit would leave the store without an offset.
+// Until then a file says that nothing is lost with it.
 func (t *Table) create(id int64) (*segment, error) {
-	s, err := t.openSegment(id)
+	c, known := t.Checkpoint()
+	c.Logged = true
+	path := t.config.path(id)
+	mark := filepath.Join(path, unborn)
+	if known {
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(mark, nil, 0o644); err != nil {
+			return nil, err
+		}
+	}
+	v, err := t.vet(id, path)
 	if err != nil {
 		return nil, err
 	}
-	if c, known := t.Checkpoint(); known {
-		c.Logged = true
-		if err := cmp.Or(s.Commit(nil, c), s.Flush()); err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
+	s, err := t.openSegment(id, v)
+	if err != nil || !known {
+		return s, err
+	}
+	failpoint.Hit("segments/making")
+	if err := cmp.Or(s.Commit(nil, c), s.Flush()); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if err := os.Remove(mark); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// endBirth deletes a segment that a crash left before it had its checkpoint on disk.
+func (t *Table) endBirth(s *segment) (gone bool, err error) {
+	path := t.config.path(s.id)
+	if _, err := os.Stat(filepath.Join(path, unborn)); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if _, known := s.Checkpoint(); known {
+		return false, os.Remove(filepath.Join(path, unborn))
+	}
+	return true, cmp.Or(s.Close(), remove(path))
 }
 
 // oldest is the least offset of all segments, not known if that of any is not, and what
@@ -181,22 +249,11 @@ func oldest(set []*segment) (c base.Checkpoint, known bool) {
 }
 
 // adoptFiles takes over what Kafka Streams before 4.3 kept in files of the task.
-func (t *Table) adoptFiles(set []*segment, c *base.Checkpoint, known *bool) error {
-	if t.config.TaskDir == "" {
-		return nil
-	}
-	positions, err := checkpointfile.Read(t.positionFile())
-	if err != nil {
-		return err
-	}
-	for _, e := range positions {
+func (t *Table) adoptFiles(f oldFiles, set []*segment, c *base.Checkpoint, known *bool) error {
+	for _, e := range f.positions {
 		c.Position.Advance(e.Topic, e.Partition, e.Offset)
 	}
-	offsets, err := checkpointfile.Read(t.checkpointFile())
-	if err != nil {
-		return fmt.Errorf("%w; delete the file and the store's directory, and restore from the changelog", err)
-	}
-	for _, e := range offsets {
+	for _, e := range f.offsets {
 		if e.Topic != t.config.ChangelogTopic || e.Partition != t.config.Partition || e.Offset == store.UnknownOffset {
 			continue
 		}
@@ -212,6 +269,22 @@ func (t *Table) adoptFiles(set []*segment, c *base.Checkpoint, known *bool) erro
 	return nil
 }
 
+// oldFiles are what they hold.
+type oldFiles struct{ positions, offsets []checkpointfile.Entry }
+
+func (t *Table) readFiles() (f oldFiles, err error) {
+	if t.config.TaskDir == "" {
+		return f, nil
+	}
+	if f.positions, err = checkpointfile.Read(t.positionFile()); err != nil {
+		return f, err
+	}
+	if f.offsets, err = checkpointfile.Read(t.checkpointFile()); err != nil {
+		return f, fmt.Errorf("%w; delete the file and the store's directory, and restore from the changelog", err)
+	}
+	return f, nil
+}
+
 func (t *Table) positionFile() string {
 	return filepath.Join(t.config.TaskDir, t.config.Store+".position")
 }
@@ -222,7 +295,7 @@ func (t *Table) setCheckpoint(c base.Checkpoint, known bool) {
 	t.about.Lock()
 	defer t.about.Unlock()
 	t.checkpoint, t.known = c, known
-	t.checkpoint.Position = c.Position.Clone()
+	t.checkpoint.Position, t.checkpoint.Restored = c.Position.Clone(), false
 }
 
 // Checkpoint is that of the last commit. After opening it is the least of all segments.
@@ -300,6 +373,11 @@ func (t *Table) write(set []*segment, changes []store.Change, c base.Checkpoint)
 		for len(changes) > 0 && prefixOf(changes[0].Key) == Prefix(s.id) {
 			own = append(own, store.Change{Key: changes[0].Key[base.PrefixSize:], Row: changes[0].Row})
 			changes = changes[1:]
+		}
+		if one, known := s.Checkpoint(); c.Restored && known && one.Offset > c.Offset {
+			// A restore begins at the oldest offset of all. What it has up to here is in this
+			// segment already, and must not make its offset older than its rows.
+			continue
 		}
 		if err := s.Commit(own, c); err != nil {
 			if i > 0 {

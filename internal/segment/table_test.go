@@ -240,6 +240,78 @@ func TestHalfDeletedSegments(t *testing.T) {
 	require.Equal(t, []string{"store.300000"}, files(t, c))
 }
 
+// Nor does one while a segment is made, which has no offset yet; but a segment that has no
+// offset on disk because its first commit did not get there is none of these.
+func TestHalfMadeSegments(t *testing.T) {
+	c := config(t, t.TempDir())
+	table := open(t, c)
+	require.NoError(t, table.Commit([]store.Change{change(0, "k", "v")}, checkpoint(5)))
+	require.NoError(t, table.Close())
+	half := func(marked bool) {
+		dir := filepath.Join(c.Dir, "store.300000")
+		made, err := migration.Open(migration.Config{Dir: dir, Store: "store", Formats: c.Formats})
+		require.NoError(t, err)
+		require.NoError(t, made.Close())
+		if marked {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, unborn), nil, 0o644))
+		}
+	}
+	half(true)
+	table = open(t, c)
+	got, known := table.Checkpoint()
+	require.True(t, known)
+	require.EqualValues(t, 5, got.Offset)
+	require.Equal(t, []string{"store.0"}, files(t, c))
+	require.NoError(t, table.Close())
+
+	half(false)
+	table = open(t, c)
+	_, known = table.Checkpoint()
+	require.False(t, known)
+	require.Equal(t, []string{"store.0", "store.300000"}, files(t, c))
+	require.NoError(t, table.Commit(nil, checkpoint(6)))
+	require.NoError(t, table.Close())
+
+	// A mark that outlived its time, as it may when the power fails.
+	mark := filepath.Join(c.Dir, "store.300000", unborn)
+	require.NoError(t, os.WriteFile(mark, nil, 0o644))
+	table = open(t, c)
+	got, known = table.Checkpoint()
+	require.True(t, known)
+	require.EqualValues(t, 6, got.Offset)
+	require.Equal(t, []string{"store.0", "store.300000"}, files(t, c))
+	require.NoFileExists(t, mark)
+	require.NoError(t, table.Close())
+}
+
+// A restore begins at the oldest offset of all segments. Those that are further keep rows
+// and offset until it has come up with them.
+func TestRestoreLeavesSegmentsThatAreFurther(t *testing.T) {
+	c := config(t, t.TempDir())
+	table := open(t, c)
+	require.NoError(t, table.Commit([]store.Change{change(0, "k", "5"), change(1, "k", "5")}, checkpoint(5)))
+	further := table.segments()[1]
+	require.NoError(t, further.Commit([]store.Change{{Key: []byte("k"), Row: store.Row{Value: []byte("9")}}}, checkpoint(9)))
+	require.NoError(t, table.Close())
+	table = open(t, c)
+	get := func(id int64) string {
+		row, ok, err := table.Get(append(Key(nil, id), "k"...), new([]byte))
+		require.NoError(t, err)
+		require.True(t, ok)
+		return string(row.Value)
+	}
+	restored := checkpoint(7)
+	restored.Restored = true
+	require.NoError(t, table.Commit([]store.Change{change(0, "k", "7"), change(1, "k", "7")}, restored))
+	require.Equal(t, "7", get(0))
+	require.Equal(t, "9", get(1))
+	got, _ := table.segments()[1].Checkpoint()
+	require.EqualValues(t, 9, got.Offset)
+	require.NoError(t, table.Commit([]store.Change{change(0, "k", "11"), change(1, "k", "11")}, checkpoint(11)))
+	require.Equal(t, "11", get(1))
+	require.NoError(t, table.Close())
+}
+
 func TestACommitThatFailedInPart(t *testing.T) {
 	c := config(t, t.TempDir())
 	table := open(t, c)
