@@ -47,6 +47,9 @@ func Open[K, V any](dir, name string, key store.Serde[K], value store.Serde[V], 
 	for _, option := range options {
 		option(&c)
 	}
+	if err := family.CheckSerdes(key, value); err != nil {
+		return nil, &store.Error{Store: name, Op: "open", Err: err}
+	}
 	table, err := openTable(dir, name, &c)
 	if err != nil {
 		return nil, err
@@ -113,7 +116,9 @@ func (s *Store[K, V]) PutIfAbsent(key K, v store.Value[V]) (old store.Value[V], 
 	return old, present, err
 }
 
-// PutAll stores rows in order. All are serialized before the first is written.
+// PutAll stores rows in order. All are serialized before the first is written, and other
+// goroutines see all or none of them. If the changelog refuses one, which a cache finds out
+// as well, those before it stay written and logged: the error says that the rest is not.
 func (s *Store[K, V]) PutAll(rows ...Row[K, V]) error {
 	return s.core.Do("put all", func() error {
 		changes := make([]store.Change, len(rows))

@@ -62,6 +62,9 @@ func Open[K, V any](dir, name string, key store.Serde[K], value store.Serde[V], 
 		option(&c)
 	}
 	fail := func(err error) (*Store[K, V], error) { return nil, &store.Error{Store: name, Op: "open", Err: err} }
+	if err := family.CheckSerdes(key, value); err != nil {
+		return fail(err)
+	}
 	if err := c.check(dir, name); err != nil {
 		return fail(err)
 	}
@@ -95,7 +98,8 @@ func Open[K, V any](dir, name string, key store.Serde[K], value store.Serde[V], 
 // may be called from any goroutine.
 func (s *Store[K, V]) Dropped() int64 { return s.drops.Total() }
 
-// StreamTime is the newest end that was put or removed, -1 before there is one.
+// StreamTime is the newest end that was put or removed, -1 before there is one. It is for
+// the owner only.
 func (s *Store[K, V]) StreamTime() int64 { return s.clock.Now().Stream }
 
 // Put stores the aggregate of a session with its headers; the value's timestamp is not

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 )
@@ -40,6 +41,14 @@ func SerdeFuncs[T any](encode func(T) ([]byte, error), decode func([]byte) (T, e
 type funcs[T any] struct {
 	encode func(T) ([]byte, error)
 	decode func([]byte) (T, error)
+}
+
+// Check tells what is missing.
+func (f funcs[T]) Check() error {
+	if f.encode == nil || f.decode == nil {
+		return errors.New("SerdeFuncs needs both functions")
+	}
+	return nil
 }
 
 func (funcs[T]) HeaderFree()                                             {}

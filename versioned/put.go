@@ -116,6 +116,9 @@ func (s *Store[K, V]) put(key []byte, row store.Row) (Placed, error) {
 		return 0, err
 	}
 	if log := s.core.Config.Log; log != nil {
+		if row.Headers, err = row.Headers.Pack(); err != nil { // the changelog keeps them
+			return 0, err
+		}
 		if err := log.Append(store.Change{Key: bytes.Clone(key), Row: row}); err != nil {
 			return 0, err
 		}

@@ -50,6 +50,9 @@ func (v Version[V]) Latest() bool { return v.ValidTo == Forever }
 // which is left as it was, [store.ErrTaskCorrupted], [store.ErrLibrary], [store.ErrConfig].
 func Open[K, V any](dir, name string, key store.Serde[K], value store.Serde[V], options ...Option) (*Store[K, V], error) {
 	c := newConfig(dir, name, options)
+	if err := family.CheckSerdes(key, value); err != nil {
+		return nil, &store.Error{Store: name, Op: "open", Err: err}
+	}
 	t, err := openTable(dir, name, &c)
 	if err != nil {
 		return nil, err
@@ -82,7 +85,8 @@ func openTable(dir, name string, c *config) (*table, error) {
 	return t, err
 }
 
-// StreamTime is the latest timestamp that the store has seen, -1 at first.
+// StreamTime is the latest timestamp that the store has seen, -1 at first. It is for the
+// owner only.
 func (s *Store[K, V]) StreamTime() int64 { return s.table.now.Stream }
 
 // Abort drops everything since the last commit. It does not take back what was logged.

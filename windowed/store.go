@@ -65,6 +65,9 @@ func Open[K, V any](dir, name string, key store.Serde[K], value store.Serde[V], 
 		option(&c)
 	}
 	fail := func(err error) (*Store[K, V], error) { return nil, &store.Error{Store: name, Op: "open", Err: err} }
+	if err := family.CheckSerdes(key, value); err != nil {
+		return fail(err)
+	}
 	t, err := c.check(dir, name)
 	if err != nil {
 		return fail(err)
@@ -106,7 +109,8 @@ func (c *config) formats() ([]migration.Format, error) {
 // may be called from any goroutine.
 func (s *Store[K, V]) Dropped() int64 { return s.drops.Total() }
 
-// StreamTime is the newest window start that was put, -1 before there is one.
+// StreamTime is the newest window start that was put, -1 before there is one. It is for
+// the owner only.
 func (s *Store[K, V]) StreamTime() int64 { return s.clock.Now().Stream }
 
 // Put stores a value with its timestamp and headers under a key and the start of a

@@ -58,6 +58,24 @@ func (c *Config) Check(dir, name string) error {
 	return nil
 }
 
+// CheckSerdes refuses serdes that could only panic at the first use.
+func CheckSerdes[K, V any](key store.Serde[K], value store.Serde[V]) error {
+	for _, s := range []struct {
+		name  string
+		serde any
+	}{{"key", key}, {"value", value}} {
+		if s.serde == nil {
+			return fmt.Errorf("%w: the %s serde is nil", store.ErrConfig, s.name)
+		}
+		if c, ok := s.serde.(interface{ Check() error }); ok {
+			if err := c.Check(); err != nil {
+				return fmt.Errorf("%w: the %s serde: %w", store.ErrConfig, s.name, err)
+			}
+		}
+	}
+	return nil
+}
+
 // defaultChangelog derives topic and partition from the task's directory.
 func defaultChangelog(dir, name string) (topic string, partition int32) {
 	app := filepath.Base(filepath.Dir(dir))

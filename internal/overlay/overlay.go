@@ -3,10 +3,10 @@
 package overlay
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -120,10 +120,11 @@ func (o *Overlay) Put(key []byte, row store.Row, record *store.Record) error {
 		return err
 	}
 	k := o.ownKey(key)
+	row.Headers = packed // before it is logged: the changelog keeps them as well
 	if err := o.logOrCheck(keyBytes(k), &row, record.Timestamp); err != nil {
 		return err
 	}
-	row.Headers = o.kept(packed)
+	row.Headers = o.kept(row.Headers)
 	o.mu.Lock()
 	o.put(k, row, record, under)
 	o.mu.Unlock()
@@ -142,12 +143,12 @@ func (o *Overlay) kept(h store.Headers) store.Headers {
 // PutAll writes changes in order as Put does; other goroutines see all or none of them.
 // If logging one fails, those before it stay written.
 func (o *Overlay) PutAll(changes []store.Change, record *store.Record) error {
-	packed := make([]store.Headers, len(changes))
+	changes = slices.Clone(changes)
 	keys := make([]string, len(changes))
 	for i := range changes {
 		var err error
 		keys[i] = o.ownKey(changes[i].Key)
-		if packed[i], err = changes[i].Headers.Pack(); err != nil {
+		if changes[i].Headers, err = changes[i].Headers.Pack(); err != nil {
 			return err
 		}
 	}
@@ -163,7 +164,7 @@ func (o *Overlay) PutAll(changes []store.Change, record *store.Record) error {
 	}
 	o.mu.Lock()
 	for i, c := range changes {
-		c.Headers = o.kept(packed[i])
+		c.Headers = o.kept(c.Headers)
 		o.put(keys[i], c.Row, record, under)
 	}
 	o.mu.Unlock()
@@ -180,11 +181,7 @@ func (o *Overlay) Drop(key []byte, row store.Row, record *store.Record) error {
 	if o.config.Cache {
 		return o.Put(key, row, record)
 	}
-	if err := o.log(bytes.Clone(key), &row, record.Timestamp); err != nil {
-		return err
-	}
-	o.position.advance(record)
-	return nil
+	return o.Pass(key, row, record)
 }
 
 // ownKey returns a key that never changes, unlike the caller's buffer: the changelog keeps
@@ -350,6 +347,7 @@ func (o *Overlay) Flush(ctx context.Context) error {
 
 func (o *Overlay) flush(ctx context.Context) (base.Checkpoint, error) {
 	c, _ := o.table.Checkpoint()
+	c.Restored = false
 	if err := o.flushDirty(nil); err != nil {
 		return c, err
 	}
@@ -510,7 +508,7 @@ func (o *Overlay) Restore(changes []store.Change, offset int64) (err error) {
 	}
 	o.Clear()
 	c, _ := o.table.Checkpoint()
-	c.Logged, c.Offset = true, offset
+	c.Logged, c.Restored, c.Offset = true, true, offset
 	rows := lastOfEach(changes)
 	if o.config.InMemory {
 		for i := range rows {

@@ -14,6 +14,10 @@ func (o *Overlay) Pass(key []byte, row store.Row, record *store.Record) error {
 			return err
 		}
 	}
+	var err error
+	if row.Headers, err = row.Headers.Pack(); err != nil {
+		return err
+	}
 	if o.config.Cache && o.forward.call != nil {
 		return o.passForwarded(bytes.Clone(key), row, record)
 	}
