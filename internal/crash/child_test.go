@@ -2,13 +2,11 @@ package crash
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -16,7 +14,7 @@ import (
 	"time"
 
 	"github.com/forebay-streams/forebay/internal/failpoint"
-	"github.com/forebay-streams/forebay/kv"
+	"github.com/forebay-streams/forebay/internal/subject"
 	"github.com/forebay-streams/forebay/migration"
 	"github.com/forebay-streams/forebay/store"
 )
@@ -31,7 +29,8 @@ type task struct {
 	Seed    uint64 // of this cycle's own choices
 	Variant variant
 	Layout  store.Layout
-	Base    int64 // offset of the base rows
+	Base    int64 // offset of the base rows, of a key-value store
+	Eras    []era // formats that the directory had before, of any other
 
 	Kill kill
 	// Until is the input offset at which the child ends, negative: when it has done -Until
@@ -44,6 +43,9 @@ type task struct {
 
 // variant is how a group's stores are opened and used.
 type variant struct {
+	Family       subject.Family
+	Ordered      bool  // in order of time
+	Step         int64 // milliseconds that time moves on in an operation
 	ExactlyOnce  bool
 	Cache        int64 // bytes; 0: none
 	WriteBuffers int64 // bytes; 0: memtables reach the disk at a close only
@@ -191,25 +193,48 @@ func (t task) downgrade() error {
 	return nil
 }
 
-// worker is an app with one key-value store: it recovers, and works on its input.
+// worker is an app with one store: it recovers, and works on its input.
 type worker struct {
 	task
 	r       *rand.Rand
-	input   input
-	base    origin
+	content content
 	log     *logFile
 	journal *journal
-	store   *kv.Store[[]byte, []byte]
+	store   subject.Store
 	drain   *migration.Drain
 
 	next      int64 // input offset
 	committed int64
-	// shadow is what the store's owner must see, undo what it saw of changed keys at the
-	// last commit.
-	shadow rows
-	undo   map[string]*store.Row
 	// position is the one that the next commit must store.
 	position, committedPosition store.Position
+}
+
+// content is what differs between the families: the operations, and a model of what the
+// store must hold.
+type content interface {
+	open(subject.Config) (subject.Store, error)
+	// load makes the model what the changelog says up to an offset, and checks it.
+	load(log view, from int64) error
+	// restored is a change that the store was given.
+	restored(logged)
+	// step does an input operation on store and model, and compares what they say.
+	step(n int64) error
+	// check compares what the owner sees, committed what a commit has, with the model.
+	check(when string) error
+	committed(when string) error
+	// failedCommit compares what is committed after a commit that failed.
+	failedCommit(when string) error
+	// whole compares the model with what the first n operations make.
+	whole(when string, n int64) error
+	// settle makes the model's last commit out of what it has, or goes back to that.
+	settle(committed bool)
+}
+
+func (w *worker) newContent() content {
+	if w.Variant.Family == subject.KV {
+		return &rowsContent{worker: w}
+	}
+	return &timedContent{worker: w}
 }
 
 func (w *worker) run() error {
@@ -229,7 +254,7 @@ func (w *worker) run() error {
 	}
 	nextCommit := w.next + w.interval()
 	for w.next < until {
-		if err := w.step(w.input.at(w.next)); err != nil {
+		if err := w.content.step(w.next); err != nil {
 			return fmt.Errorf("input %d: %w", w.next, err)
 		}
 		w.next++
@@ -266,11 +291,11 @@ func (w *worker) close() (err error) {
 		return err
 	}
 	offset, _ := w.store.RestoredOffset()
-	if err := w.check("at the end", w.shadow); err != nil {
+	if err := w.content.check("at the end"); err != nil {
 		return err
 	}
 	if w.Kill.None {
-		if err := differ(compare(w.input.after(w.next, w.Layout), w.shadow, w.same()), "at the end: the rows are not those of the input"); err != nil {
+		if err := w.content.whole("at the end", w.next); err != nil {
 			return err
 		}
 	}
@@ -279,14 +304,6 @@ func (w *worker) close() (err error) {
 	}
 	say(saidClosed, offset)
 	return nil
-}
-
-// same is how rows compare with those of the input.
-func (w *worker) same() func(a, b store.Row) bool {
-	if w.Base >= 0 {
-		return sameValue
-	}
-	return equal
 }
 
 func (w *worker) begin() {
@@ -302,11 +319,7 @@ func (w *worker) interval() int64 { return 1 + w.r.Int64N(int64(w.Variant.Commit
 // to the stored offset.
 func (w *worker) open() (err error) {
 	v := w.Variant
-	w.input = input{v.InputSeed, v.Keys, v.Big}
-	w.base.offset = w.Base
-	if w.base.rows, err = readRows(w.path("base")); err != nil {
-		return err
-	}
+	w.content = w.newContent()
 	if w.Kill.Early {
 		w.begin()
 	}
@@ -318,15 +331,9 @@ func (w *worker) open() (err error) {
 	}
 	w.log.flushed = func() error { return w.journal.note(w.offset(), w.position) }
 	budget := store.NewBudget(v.Cache, store.WriteBuffers(v.WriteBuffers), store.BlockCache(8<<20))
-	options := []kv.Option{kv.Format(w.Layout), kv.Changelog(w.log), kv.Shared(budget)}
-	if v.Cache > 0 {
-		options = append(options, kv.Cache(budget))
-	}
-	if v.ExactlyOnce {
-		options = append(options, kv.ExactlyOnce())
-	}
+	config := subject.Config{Layout: w.Layout, Log: w.log, Budget: budget, Cache: v.Cache > 0, ExactlyOnce: v.ExactlyOnce, Ordered: v.Ordered}
 	failpoint.Hit("open/begin")
-	if w.store, err = kv.Open(taskDir(w.Dir), storeName, store.Bytes(), store.Bytes(), options...); err != nil {
+	if w.store, err = w.content.open(config); err != nil {
 		return err
 	}
 	failpoint.Hit("open/done")
@@ -350,8 +357,7 @@ func (w *worker) restore() error {
 	if !known {
 		from = -1
 	}
-	w.shadow = w.base.replay(log, from, w.Layout)
-	if err := w.check(fmt.Sprintf("before the restore, at changelog offset %d", from), w.shadow); err != nil {
+	if err := w.content.load(log, from); err != nil {
 		return err
 	}
 	var batch []store.Change
@@ -361,7 +367,7 @@ func (w *worker) restore() error {
 			continue
 		}
 		batch = append(batch, r.change)
-		w.shadow.apply(r.change, w.Layout)
+		w.content.restored(r)
 		if len(batch) < size && i+1 < len(log.records) {
 			continue
 		}
@@ -374,100 +380,21 @@ func (w *worker) restore() error {
 		failpoint.Hit("restore/batch")
 		batch = nil
 	}
-	if err := w.check("after the restore", w.shadow); err != nil {
+	if err := w.content.check("after the restore"); err != nil {
 		return err
 	}
-	w.next, err = readInput(w.path("input"))
+	if w.next, err = readInput(w.path("input")); err != nil {
+		return err
+	}
 	if w.Variant.ExactlyOnce {
 		w.next = log.input
-		if d := compare(w.input.after(w.next, w.Layout), w.shadow, w.same()); d.any() {
-			return differ(d, "after the restore: the rows are not those of the committed input up to %d", w.next)
+		if err := w.content.whole("after the restore", w.next); err != nil {
+			return err
 		}
 	}
 	w.committed = w.next
-	w.undo = map[string]*store.Row{}
-	return err
-}
-
-// check compares everything that the store's owner sees.
-func (w *worker) check(when string, want rows) error {
-	got := rows{}
-	for row, err := range w.store.All() {
-		if err != nil {
-			return fmt.Errorf("%s: %w", when, err)
-		}
-		row = row.Clone()
-		got[string(row.Key)] = store.Row{Value: row.Data, Timestamp: row.Timestamp, Headers: row.Headers}
-	}
-	return differ(compare(want, got, equal), "%s: the store's rows are not those of the model", when)
-}
-
-// step does an operation, and compares what it says with the shadow.
-func (w *worker) step(o op) error {
-	s := w.store
-	s.SetRecord(o.record)
-	if o.kind == opPutAll {
-		list := make([]kv.Row[[]byte, []byte], len(o.rows))
-		for i, c := range o.rows {
-			list[i] = kv.Row[[]byte, []byte]{Key: c.Key, Value: valueOf(c.Row)}
-			w.write(o, c)
-		}
-		return s.PutAll(list...)
-	}
-	c := o.rows[0]
-	var old store.Value[[]byte]
-	var present, answers bool
-	var err error
-	switch o.kind {
-	case opPut:
-		err = s.Put(c.Key, valueOf(c.Row))
-	case opPutIfAbsent:
-		old, present, err = s.PutIfAbsent(c.Key, valueOf(c.Row))
-		answers = true
-	case opDelete:
-		old, present, err = s.Delete(c.Key)
-		answers = true
-	case opTombstone:
-		err = s.Tombstone(c.Key)
-	case opGet:
-		old, present, err = s.Get(c.Key)
-		answers = true
-	}
-	if err != nil {
-		return err
-	}
-	if answers {
-		want, got := rows{}, rows{}
-		if row, ok := w.shadow[string(c.Key)]; ok {
-			want[string(c.Key)] = row
-		}
-		if present {
-			got[string(c.Key)] = store.Row{Value: old.Data, Timestamp: old.Timestamp, Headers: old.Headers}
-		}
-		if d := compare(want, got, equal); d.any() {
-			return differ(d, "input %d: the store answered with another row", w.next)
-		}
-	}
-	if o.kind != opGet && !(o.kind == opPutIfAbsent && present) {
-		w.write(o, c)
-	}
+	w.content.settle(true)
 	return nil
-}
-
-func valueOf(r store.Row) store.Value[[]byte] {
-	return store.Value[[]byte]{Data: r.Value, Timestamp: r.Timestamp, Headers: r.Headers}
-}
-
-func (w *worker) write(o op, c store.Change) {
-	key := string(c.Key)
-	if _, ok := w.undo[key]; !ok {
-		w.undo[key] = nil
-		if row, ok := w.shadow[key]; ok {
-			w.undo[key] = &row
-		}
-	}
-	w.shadow.apply(c, w.Layout)
-	w.position.Advance(o.record.Topic, o.record.Partition, o.record.Offset)
 }
 
 // endRound commits, or aborts, and does what an owner does between commits.
@@ -484,7 +411,11 @@ func (w *worker) endRound() error {
 		}
 	}
 	if w.r.IntN(12) == 0 {
-		return w.check(fmt.Sprintf("between commits, at input %d", w.next), w.shadow)
+		when := fmt.Sprintf("between commits, at input %d", w.next)
+		if err := w.content.committed(when); err != nil {
+			return err
+		}
+		return w.content.check(when)
 	}
 	return nil
 }
@@ -542,7 +473,7 @@ func (w *worker) commit() error {
 	}
 	w.committed = w.next
 	w.committedPosition = w.position.Clone()
-	clear(w.undo)
+	w.content.settle(true)
 	return nil
 }
 
@@ -558,40 +489,8 @@ func (w *worker) abort() error {
 		return err
 	}
 	failpoint.Hit("transaction/aborted")
-	for key, row := range w.undo {
-		if row == nil {
-			delete(w.shadow, key)
-		} else {
-			w.shadow[key] = *row
-		}
-	}
-	clear(w.undo)
+	w.content.settle(false)
 	w.next = w.committed
 	w.position = w.committedPosition.Clone()
-	return w.check("after an abort", w.shadow)
-}
-
-func (w *worker) committedRows() (rows, error) {
-	out := rows{}
-	for row, err := range w.store.View(store.ReadCommitted).All() {
-		if err != nil {
-			return nil, err
-		}
-		row = row.Clone()
-		out[string(bytes.Clone(row.Key))] = store.Row{Value: row.Data, Timestamp: row.Timestamp, Headers: row.Headers}
-	}
-	return out, nil
-}
-
-// lastCommit is the shadow as of the last commit.
-func (w *worker) lastCommit() rows {
-	out := maps.Clone(w.shadow)
-	for key, row := range w.undo {
-		if row == nil {
-			delete(out, key)
-		} else {
-			out[key] = *row
-		}
-	}
-	return out
+	return w.content.check("after an abort")
 }

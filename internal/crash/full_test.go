@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/forebay-streams/forebay/internal/subject"
 	"github.com/forebay-streams/forebay/store"
 )
 
@@ -57,7 +59,7 @@ func (w *worker) fill() error {
 			return failed("the file system does not fill")
 		}
 		for range 1 + w.r.IntN(20) {
-			if err := w.step(w.input.at(w.next)); err != nil {
+			if err := w.content.step(w.next); err != nil {
 				return err
 			}
 			w.next++
@@ -71,17 +73,13 @@ func (w *worker) fill() error {
 	say(saidInfo, failure)
 	// A commit fails as a whole, and the owner still sees all it wrote.
 	unchanged := func() error {
-		got, err := w.committedRows()
-		if err != nil {
-			return err
-		}
-		if err := differ(compare(w.lastCommit(), got, equal), "after a failed commit: the committed rows are not those of the last commit"); err != nil {
+		if err := w.content.failedCommit("after a failed commit"); err != nil {
 			return err
 		}
 		if now, _ := w.store.RestoredOffset(); now != offset || !w.store.Position().Equal(committed) {
 			return failed("after a failed commit: offset %d and position %s, want %d and %s", now, w.store.Position(), offset, committed)
 		}
-		return w.check("after a failed commit", w.shadow)
+		return w.content.check("after a failed commit")
 	}
 	if err := unchanged(); err != nil {
 		return err
@@ -107,23 +105,8 @@ func (w *worker) fill() error {
 	}
 	closed := w.store.Close()
 	say(saidInfo, "close:", closed)
-	d, err := readDisk(w.Dir)
-	if err != nil {
+	if err := w.lookFull(offset, closed, recovered); err != nil {
 		return err
-	}
-	if d.offset > offset || closed == nil && d.offset != max(offset, -1) {
-		return failed("on disk is offset %d, the last successful commit had %d, close said %v", d.offset, offset, closed)
-	}
-	noted, err := readJournal(w.path("journal"))
-	if err != nil {
-		return err
-	}
-	found := d.offset < 0
-	for _, p := range noted[d.offset] {
-		found = found || p.Equal(d.position)
-	}
-	if !found {
-		return failed("on disk are offset %d and position %s, which were never handed over together", d.offset, d.position)
 	}
 	// restore compares the rows on disk with the changelog up to their offset, too.
 	if err := w.open(); err != nil {
@@ -133,7 +116,7 @@ func (w *worker) fill() error {
 		return err
 	}
 	for range 50 {
-		if err := w.step(w.input.at(w.next)); err != nil {
+		if err := w.content.step(w.next); err != nil {
 			return err
 		}
 		w.next++
@@ -141,17 +124,62 @@ func (w *worker) fill() error {
 	return w.close()
 }
 
-// A commit that cannot be written fails as a whole. With room again the store goes on, or
+// lookFull checks what is on disk after a commit that failed, behind one with that offset.
+// Of a segmented store some parts may have the failed one.
+func (w *worker) lookFull(offset int64, closed error, recovered bool) error {
+	var parts []part
+	if w.Variant.Family == subject.KV {
+		d, err := readDisk(w.Dir)
+		if err != nil {
+			return err
+		}
+		parts = []part{{offset: d.offset, position: d.position}}
+	} else {
+		var err error
+		if _, parts, err = (&group{dir: w.Dir, variant: w.Variant, layout: w.Layout}).readTimed(); err != nil {
+			return err
+		}
+	}
+	noted, err := readJournal(w.path("journal"))
+	if err != nil {
+		return err
+	}
+	noted[-1] = append(noted[store.UnknownOffset], store.Position{})
+	last := offset
+	if w.Variant.Family.Segmented() && !recovered {
+		last = w.offset()
+	}
+	for _, p := range parts {
+		if p.offset > last || closed == nil && p.offset < offset {
+			return failed("on disk is offset %d, the last successful commit had %d, close said %v", p.offset, offset, closed)
+		}
+		if !slices.ContainsFunc(noted[p.offset], p.position.Equal) {
+			return failed("on disk are offset %d and position %s, which were never handed over together", p.offset, p.position)
+		}
+	}
+	return nil
+}
+
+// A commit that cannot be written fails as a whole, of a segmented store segment by segment. With room again the store goes on, or
 // it is opened again as of the offset on disk.
 func TestFullDisk(t *testing.T) {
-	for i, layout := range []store.Layout{store.WithHeaders, store.Timestamped} {
+	type full struct {
+		family subject.Family
+		layout store.Layout
+	}
+	for i, f := range []full{{subject.KV, store.WithHeaders}, {subject.KV, store.Timestamped}, {subject.Windowed, store.WithHeaders}, {subject.Session, store.WithHeaders}, {subject.Versioned, store.WithHeaders}} {
+		layout := f.layout
 		for _, wait := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s wait=%t", layout, wait), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s %s wait=%t", f.family, layout, wait), func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
 				spec := task{Mode: "full", Dir: dir, Seed: uint64(i), Layout: layout, Base: -1, Variant: variant{
-					ExactlyOnce: i%2 == 0, WriteBuffers: []int64{1 << 10, 2 << 20}[i], CommitEvery: 10, Keys: 4000, InputSeed: uint64(i), Cache: int64(i%2) * 50_000,
+					Family: f.family, Step: 1,
+					ExactlyOnce: i%2 == 0, WriteBuffers: []int64{1 << 10, 2 << 20}[i%2], CommitEvery: 10, Keys: 4000, InputSeed: uint64(i),
 				}}
+				if f.family.Cached() {
+					spec.Variant.Cache = int64(i%2) * 50_000
+				}
 				if wait {
 					spec.Until = -1
 				}

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/forebay-streams/forebay/internal/subject"
 	"github.com/forebay-streams/forebay/migration"
 	"github.com/forebay-streams/forebay/store"
 )
@@ -37,6 +38,7 @@ type group struct {
 
 	layout  store.Layout
 	base    origin
+	eras    []era           // of a timed family, the formats before
 	last    disk            // as of the last kill
 	allowed map[string]bool // keys that may lie in two families
 	cycle   string          // for messages
@@ -56,8 +58,10 @@ func newGroup(dir string, seed uint64, number, cycles int) *group {
 	r := rand.New(rand.NewPCG(seed, uint64(number)))
 	g := &group{kills: map[string]int{}, number: number, dir: filepath.Join(dir, strconv.Itoa(number)), r: r, cycles: cycles}
 	pick := func(n ...int64) int64 { return n[r.IntN(len(n))] }
+	family, round := subject.Families[number%len(subject.Families)], number/len(subject.Families)
 	g.variant = variant{
-		ExactlyOnce:  number%2 == 0,
+		Family:       family,
+		ExactlyOnce:  (number+round)%2 == 0,
 		Cache:        pick(0, 0, 20_000, 200_000),
 		WriteBuffers: pick(0, 1<<10, 1<<10, 2<<20, 4<<20),
 		LogBuffer:    int(pick(0, 10, 1000)),
@@ -66,7 +70,13 @@ func newGroup(dir string, seed uint64, number, cycles int) *group {
 		InputSeed:    r.Uint64(),
 	}
 	older := []store.Layout{store.Plain, store.Timestamped}[r.IntN(2)]
-	switch number % 10 {
+	g.base = origin{rows: rows{}, offset: -1}
+	g.last = disk{offset: -1, rows: rows{}}
+	if family != subject.KV {
+		g.timed(round)
+		return g
+	}
+	switch round % 10 {
 	case 0, 3, 7: // one format
 		g.phases = []phase{{layout: []store.Layout{store.WithHeaders, store.WithHeaders, store.Timestamped, store.Plain}[r.IntN(4)], cycles: cycles}}
 	case 2, 5: // a downgrade, and up again
@@ -90,9 +100,38 @@ func newGroup(dir string, seed uint64, number, cycles int) *group {
 		g.variant.WriteBuffers, g.variant.Keys, g.variant.CommitEvery = 0, 400, 40
 	}
 	g.layout = g.phases[0].layout
-	g.base = origin{rows: rows{}, offset: -1}
-	g.last = disk{offset: -1, rows: rows{}}
 	return g
+}
+
+// timed chooses what a family with times is put through.
+func (g *group) timed(round int) {
+	v := &g.variant
+	v.Step = []int64{20, 200, 600}[g.r.IntN(3)]
+	v.Keys = []int{3, 20, 60}[g.r.IntN(3)]
+	v.Ordered = v.Family.Segmented() && g.r.IntN(3) == 0
+	if !v.Family.Cached() {
+		v.Cache = 0
+	}
+	older := []store.Layout{store.Plain, store.Timestamped}[g.r.IntN(2)]
+	switch {
+	case v.Family != subject.Windowed:
+		older = store.Plain
+	case v.Ordered:
+		older = store.Timestamped
+	}
+	switch round % 4 {
+	case 0, 2: // a migration
+		g.phases = []phase{{layout: older, cycles: 1 + g.r.IntN(3)}, {layout: store.WithHeaders, cycles: g.cycles}}
+		if older == store.Plain && v.Family == subject.Windowed && g.r.IntN(2) == 0 { // step by step
+			g.phases = []phase{{layout: older, cycles: 2}, {layout: store.Timestamped, cycles: 4}, {layout: store.WithHeaders, cycles: g.cycles}}
+		}
+	case 1:
+		g.phases = []phase{{layout: store.WithHeaders, cycles: g.cycles}}
+	case 3:
+		g.phases = []phase{{layout: older, cycles: g.cycles}}
+	}
+	v.Drain = len(g.phases) > 1 && g.r.IntN(4) > 0
+	g.layout = g.phases[0].layout
 }
 
 // run does the group's cycles; a failure ends it.
@@ -145,7 +184,7 @@ func (g *group) run() error {
 func (g *group) path(name string) string { return filepath.Join(g.dir, name) }
 
 func (g *group) task(mode string) task {
-	return task{Mode: mode, Dir: g.dir, Seed: g.r.Uint64(), Variant: g.variant, Layout: g.layout, Base: g.base.offset}
+	return task{Mode: mode, Dir: g.dir, Seed: g.r.Uint64(), Variant: g.variant, Layout: g.layout, Base: g.base.offset, Eras: g.eras}
 }
 
 // A mark, and the most hits of it to wait for.
@@ -163,6 +202,9 @@ var marks = []mark{
 
 // moreMarks are those of one guarantee only.
 var moreMarks = map[bool][]mark{false: {{"input/committed", 10}}, true: {{"transaction/committed", 10}, {"transaction/aborted", 2}}}
+
+// segmentMarks are those of stores with segments only.
+var segmentMarks = []mark{{"segments/making", 3}, {"segments/made", 10}, {"segments/one", 20}, {"segments/one", 20}, {"segments/written", 10}, {"segments/removing", 3}, {"segments/removing", 3}}
 
 var drainMarks = []mark{{"drain/slice", 5}, {"drain/slice", 5}, {"drain/slice", 5}, {"drain/unflushed", 1}, {"drain/flushed", 1}, {"drain/dropped", 1}}
 
@@ -197,6 +239,9 @@ func (g *group) work(last bool) error {
 		k.After = time.Duration(g.r.IntN(80_000)) * time.Microsecond
 	case p < 95:
 		list := slices.Concat(marks, moreMarks[g.variant.ExactlyOnce])
+		if g.variant.Family.Segmented() {
+			list = append(list, segmentMarks...)
+		}
 		list[g.r.IntN(len(list))].pick(g.r, k)
 	default:
 		k.Close, k.Dirty = g.r.IntN(3) > 0, g.r.IntN(2) == 0
@@ -220,7 +265,7 @@ func (g *group) legacyLeft() bool {
 
 // killed runs a child to its violent end, and looks at what it left.
 func (g *group) killed(t task) error {
-	g.cycle = fmt.Sprintf("cycle %d, %s store, kill %+v", g.done, g.layout, t.Kill)
+	g.cycle = fmt.Sprintf("cycle %d, %s %s store, kill %+v", g.done, g.variant.Family, g.layout, t.Kill)
 	said, err := g.start(t)
 	if err != nil {
 		return err
@@ -348,6 +393,9 @@ func (g *group) start(t task, change ...func(*exec.Cmd)) (words, error) {
 
 // look checks what lies on disk.
 func (g *group) look(said words) error {
+	if g.variant.Family != subject.KV {
+		return g.lookTimed(said)
+	}
 	d, log, err := g.read()
 	if err != nil {
 		return err
@@ -411,6 +459,10 @@ func (g *group) rebase(layout store.Layout) error {
 }
 
 func (g *group) upgrade(p phase) error {
+	if g.variant.Family != subject.KV {
+		g.eras = append(g.eras, era{g.last.offset, g.layout})
+		return nil
+	}
 	if err := g.rebase(p.layout); err != nil || !p.behind || p.layout != store.WithHeaders || len(g.last.families) == 0 {
 		return err
 	}

@@ -28,6 +28,19 @@ func kvOptions(c Config) []kv.Option {
 	return o
 }
 
+// OpenKV also returns the store itself.
+func OpenKV(dir, name string, c Config) (Store, *kv.Store[[]byte, []byte], error) {
+	return openKV(dir, name, store.Bytes(), store.Bytes(), c)
+}
+
+func openKV(dir, name string, key, value store.Serde[[]byte], c Config) (Store, *kv.Store[[]byte, []byte], error) {
+	s, err := kv.Open(dir, name, key, value, kvOptions(c)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return kvStore{kvReader{s}, s.Shell, s}, s, nil
+}
+
 type kvStore struct {
 	kvReader
 	family.Shell

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/forebay-streams/forebay/kv"
 	"github.com/forebay-streams/forebay/migration"
 	"github.com/forebay-streams/forebay/session"
 	"github.com/forebay-streams/forebay/store"
@@ -109,11 +108,8 @@ func (f Family) Open(dir, name string, c Config) (Store, error) {
 func Open(f Family, dir, name string, key, value store.Serde[[]byte], c Config) (Store, error) {
 	switch f {
 	case KV:
-		s, err := kv.Open(dir, name, key, value, kvOptions(c)...)
-		if err != nil {
-			return nil, err
-		}
-		return kvStore{kvReader{s}, s.Shell, s}, nil
+		s, _, err := openKV(dir, name, key, value, c)
+		return s, err
 	case Windowed:
 		s, err := windowed.Open(dir, name, key, value, windowedOptions(c)...)
 		if err != nil {
