@@ -179,6 +179,8 @@ func TestFullDisk(t *testing.T) {
 				}}
 				if f.family.Cached() {
 					spec.Variant.Cache = int64(i%2) * 50_000
+				} else {
+					spec.Variant.Keys, spec.Variant.WriteBuffers = 400, 2<<20
 				}
 				if wait {
 					spec.Until = -1

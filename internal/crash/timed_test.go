@@ -9,7 +9,6 @@ import (
 
 	"github.com/forebay-streams/forebay/internal/segment"
 	"github.com/forebay-streams/forebay/internal/subject"
-	"github.com/forebay-streams/forebay/internal/windowkey"
 	"github.com/forebay-streams/forebay/store"
 )
 
@@ -132,19 +131,6 @@ func (t *timeline) write(p subject.Place, row store.Row, layout store.Layout) bo
 	return true
 }
 
-// place is where the change of a changelog lies.
-func (t *timeline) place(c store.Change) subject.Place {
-	switch t.family {
-	case subject.Windowed:
-		r, _ := windowkey.Window.Parse(c.Key)
-		return subject.Place{Key: string(r.Key), From: r.Start}
-	case subject.Session:
-		r, _ := windowkey.Session.Parse(c.Key)
-		return subject.Place{Key: string(r.Key), From: r.Start, To: r.End}
-	}
-	return subject.Place{Key: string(c.Key), From: c.Timestamp}
-}
-
 // replay writes the records up to an offset.
 func (t *timeline) replay(v view, upTo int64, eras []era) *timeline {
 	for _, r := range v.records {
@@ -162,7 +148,7 @@ func (t *timeline) apply(r logged, eras []era) {
 			layout = e.Layout
 		}
 	}
-	t.write(t.place(r.change), r.change.Row, layout)
+	t.write(t.family.LogPlace(r.change), r.change.Row, layout)
 }
 
 // live are the places that must be there, whatever happened to older ones.
@@ -260,7 +246,7 @@ func (c *timedContent) load(log view, from int64) error {
 
 func (c *timedContent) restored(r logged) {
 	c.shadow.apply(r, c.Eras)
-	c.stream = max(c.stream, c.shadow.place(r.change).Time())
+	c.stream = max(c.stream, c.shadow.family.LogPlace(r.change).Time())
 }
 
 func (c *timedContent) whole(when string, n int64) error {

@@ -55,7 +55,22 @@ type kvReader struct {
 	from interface {
 		Get([]byte) (Value, bool, error)
 		All() iter.Seq2[kv.Row[[]byte, []byte], error]
+		ReverseAll() iter.Seq2[kv.Row[[]byte, []byte], error]
 	}
+}
+
+func (r kvReader) Scan(reverse bool, _ []string) (out []Place, err error) {
+	seq := r.from.All()
+	if reverse {
+		seq = r.from.ReverseAll()
+	}
+	for row, err := range seq {
+		if err != nil {
+			return out, err
+		}
+		out = append(out, Place{Key: string(row.Key)})
+	}
+	return out, nil
 }
 
 func (r kvReader) Get(p Place) (Value, bool, error) { return r.from.Get([]byte(p.Key)) }

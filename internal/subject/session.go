@@ -48,7 +48,22 @@ type sessionReader struct {
 	from interface {
 		FetchSession(key []byte, start, end int64) (Value, bool, error)
 		FetchKeys(...session.Bound[[]byte]) iter.Seq2[session.Row[[]byte, []byte], error]
+		BackwardFetchKeys(...session.Bound[[]byte]) iter.Seq2[session.Row[[]byte, []byte], error]
 	}
+}
+
+func (r sessionReader) Scan(reverse bool, _ []string) (out []Place, err error) {
+	seq := r.from.FetchKeys()
+	if reverse {
+		seq = r.from.BackwardFetchKeys()
+	}
+	for row, err := range seq {
+		if err != nil {
+			return out, err
+		}
+		out = append(out, Place{Key: string(row.Key), From: row.Start, To: row.End})
+	}
+	return out, nil
 }
 
 func (r sessionReader) Get(p Place) (Value, bool, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forebay-streams/forebay/internal/windowkey"
 	"github.com/forebay-streams/forebay/migration"
 	"github.com/forebay-streams/forebay/session"
 	"github.com/forebay-streams/forebay/store"
@@ -55,6 +56,21 @@ func (p Place) Time() int64 { return max(p.From, p.To) }
 
 func (p Place) String() string { return fmt.Sprintf("%s[%d,%d]", p.Key, p.From, p.To) }
 
+// LogPlace is where the change of a changelog record lies.
+func (f Family) LogPlace(c store.Change) Place {
+	switch f {
+	case Windowed:
+		r, _ := windowkey.Window.Parse(c.Key)
+		return Place{Key: string(r.Key), From: r.Start}
+	case Session:
+		r, _ := windowkey.Session.Parse(c.Key)
+		return Place{Key: string(r.Key), From: r.Start, To: r.End}
+	case Versioned:
+		return Place{Key: string(c.Key), From: c.Timestamp}
+	}
+	return Place{Key: string(c.Key)}
+}
+
 // Value is what is stored.
 type Value = store.Value[[]byte]
 
@@ -64,6 +80,8 @@ type Reader interface {
 	Get(Place) (Value, bool, error)
 	// Rows reads all rows; a versioned store is asked for the given keys.
 	Rows(keys []string) (map[Place]Value, error)
+	// Scan lists the places of all rows in the order of a scan.
+	Scan(reverse bool, keys []string) ([]Place, error)
 }
 
 // Store is a store of some family.

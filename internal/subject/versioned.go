@@ -64,6 +64,23 @@ type versionedReader struct {
 	}
 }
 
+// Scan goes over the keys as they are given.
+func (r versionedReader) Scan(reverse bool, keys []string) (out []Place, err error) {
+	order := versioned.Ascending
+	if reverse {
+		order = versioned.Descending
+	}
+	for _, key := range keys {
+		for v, err := range r.from.History([]byte(key), math.MinInt64, math.MaxInt64, order) {
+			if err != nil {
+				return out, err
+			}
+			out = append(out, Place{Key: key, From: v.Timestamp})
+		}
+	}
+	return out, nil
+}
+
 func (r versionedReader) Get(p Place) (Value, bool, error) {
 	v, ok, err := r.from.GetAsOf([]byte(p.Key), p.From)
 	return v.Value, ok && v.Timestamp == p.From, err

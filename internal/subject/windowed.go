@@ -51,7 +51,22 @@ type windowedReader struct {
 	from interface {
 		Fetch([]byte, int64) (Value, bool, error)
 		All() iter.Seq2[windowed.Row[[]byte, []byte], error]
+		BackwardAll() iter.Seq2[windowed.Row[[]byte, []byte], error]
 	}
+}
+
+func (r windowedReader) Scan(reverse bool, _ []string) (out []Place, err error) {
+	seq := r.from.All()
+	if reverse {
+		seq = r.from.BackwardAll()
+	}
+	for row, err := range seq {
+		if err != nil {
+			return out, err
+		}
+		out = append(out, Place{Key: string(row.Key), From: row.Start})
+	}
+	return out, nil
 }
 
 func (r windowedReader) Get(p Place) (Value, bool, error) { return r.from.Fetch([]byte(p.Key), p.From) }
