@@ -9,14 +9,16 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 RACE_PKGS   ?= ./store/... ./internal/... ./migration/... ./kv/... ./windowed/... ./session/... ./versioned/... ./changelog/...
 BENCH       ?= .
 BENCH_PKGS  ?= ./...
+ROWS        ?= 1000000
+ROUNDS      ?= 5
 FUZZTIME    ?= 30s
 HANDOVERS   ?= 20
 CYCLES      ?= 200
-export RACE_PKGS FUZZTIME CYCLES
+export RACE_PKGS FUZZTIME CYCLES ROWS ROUNDS
 
 WITH_ENV := scripts/env.sh
 
-.PHONY: help deps env test run bench fuzz crash conformance lint interop interop-deps interop-handover broker-start broker-stop clean distclean
+.PHONY: help deps env test run bench bench-profile microbench fuzz crash conformance lint interop interop-deps interop-handover broker-start broker-stop clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { gsub(/[$$][$$]/, "$$", $$2); printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -34,7 +36,14 @@ test: deps lint ## lint, then all tests against a real broker, then the race det
 run: deps ## run the example (ORDERS, BROKERS)
 	@$(WITH_ENV) go run ./examples/orders
 
-bench: deps ## run the benchmarks (BENCH, BENCH_PKGS)
+bench: deps ## forebay beside raw RocksDB and Kafka Streams (ROWS, ROUNDS), into docs/bench
+	@scripts/bench.sh
+
+bench-profile: deps ## the same once, of forebay alone, keeping profiles in .deps/bench/profiles
+	@mkdir -p .deps/bench/profiles
+	@ROUNDS=1 scripts/bench.sh -rivals '' -profile .deps/bench/profiles -out .deps/bench/profiles
+
+microbench: deps ## run the benchmarks of the packages (BENCH, BENCH_PKGS)
 	@$(WITH_ENV) go test -run '^$$' -bench '$(BENCH)' -benchmem $(BENCH_PKGS)
 
 fuzz: deps ## run every fuzz target for FUZZTIME (30s) each (FUZZ picks by name)
