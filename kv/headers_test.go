@@ -211,7 +211,7 @@ func TestMalformedStoredBytes(t *testing.T) {
 	require.NoError(t, err)
 	db, err := rocks.Open(path, families, families, nil)
 	require.NoError(t, err)
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	batch.Put(db.Family(migration.HeadersFamily), []byte("block"), []byte("\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x07v"))
 	batch.Put(db.Family(migration.HeadersFamily), []byte("size"), []byte("\x7f"))
 	require.NoError(t, batch.Write())

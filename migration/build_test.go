@@ -29,7 +29,7 @@ func build(t *testing.T, families ...family) string {
 	db, err := rocks.Open(dir, names, nil, nil)
 	require.NoError(t, err)
 	defer db.Close()
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	defer batch.Close()
 	for _, f := range families {
 		for k, v := range f.rows {

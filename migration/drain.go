@@ -92,7 +92,7 @@ const moveBytes = 4 << 20
 // deletes them in the first, in one batch. Where the other has the key, its row stays
 // unless overwrite. It returns the last key moved; end means that there are no more.
 func move(db *rocks.DB, from, to source, start []byte, rows int, overwrite bool) (last []byte, moved int, end bool, err error) {
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	defer batch.Close()
 	scan := db.Scan(from.family, base.Span{From: start})
 	defer scan.Close()

@@ -55,7 +55,7 @@ func (t *Table) readFiles() (positions, offsets []checkpointfile.Entry, err erro
 
 // adoptOffset makes the offset durable, after which the file may forget it.
 func adoptOffset(s *state, key string, offset int64) error {
-	batch := s.db.NewBatch()
+	batch := s.db.NewBatch(0)
 	defer batch.Close()
 	batch.Put(s.offsets, []byte(key), binary.BigEndian.AppendUint64(nil, uint64(offset)))
 	if err := batch.Write(); err != nil {

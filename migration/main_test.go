@@ -55,7 +55,7 @@ func build(t *testing.T, dir string, families []string, data map[string]raw) {
 	db, err := rocks.Open(dir, families, listed, nil)
 	require.NoError(t, err)
 	defer db.Close()
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	defer batch.Close()
 	for family, rows := range data {
 		for k, v := range rows {

@@ -22,7 +22,7 @@ func TestScansOfMovingKeys(t *testing.T) {
 	legacy := make([]byte, 9)
 	var changes []store.Change
 	back := func(db *rocks.DB) {
-		batch := db.NewBatch()
+		batch := db.NewBatch(0)
 		defer batch.Close()
 		for _, c := range changes {
 			if f := db.Family(HeadersFamily); f != nil {

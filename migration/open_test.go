@@ -121,13 +121,19 @@ func TestTimeOrderedOrNot(t *testing.T) {
 		formats func() ([]migration.Format, error)
 		says    []string
 	}{
-		{TS, func() ([]migration.Format, error) { return migration.OrderedWindowFormats(store.Timestamped, migration.Index{}) },
+		{TS, func() ([]migration.Format, error) {
+			return migration.OrderedWindowFormats(store.Timestamped, migration.Index{})
+		},
 			[]string{"written by a timestamped store that is not time-ordered; open it as that", remedy}},
-		{HDR, func() ([]migration.Format, error) { return migration.OrderedWindowFormats(store.WithHeaders, migration.Index{}) },
+		{HDR, func() ([]migration.Format, error) {
+			return migration.OrderedWindowFormats(store.WithHeaders, migration.Index{})
+		},
 			[]string{"written by a headers store that is not time-ordered; open it as that", remedy}},
 		{migration.WindowHeadersFamily, func() ([]migration.Format, error) { return migration.KeyValueFormats(store.WithHeaders) },
 			[]string{`"windowKeyValueWithHeaders" of a time-ordered window store with headers; open it as that`, remedy}},
-		{migration.WindowHeadersFamily, func() ([]migration.Format, error) { return migration.OrderedWindowFormats(store.Timestamped, migration.Index{}) },
+		{migration.WindowHeadersFamily, func() ([]migration.Format, error) {
+			return migration.OrderedWindowFormats(store.Timestamped, migration.Index{})
+		},
 			[]string{"of a time-ordered window store with headers; open it as that", remedy}},
 		{migration.SessionHeadersFamily, func() ([]migration.Format, error) { return migration.SessionFormats(store.Plain) },
 			[]string{"of a session store with headers; open it as that", remedy}},

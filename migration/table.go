@@ -410,10 +410,17 @@ func (t *Table) Commit(changes []store.Change, c base.Checkpoint) error {
 	return t.CommitAlso(changes, c, base.Also{})
 }
 
+// changeExtra is about what a batch needs beside the bytes of a row and its key.
+const changeExtra = 32
+
 // CommitAlso drops a span in both families first, and writes notes too.
 func (t *Table) CommitAlso(changes []store.Change, c base.Checkpoint, also base.Also) error {
 	s := t.state.Load()
-	batch := s.db.NewBatch()
+	bytes := 0
+	for i := range changes {
+		bytes += len(changes[i].Key) + changes[i].Row.Size() + changeExtra
+	}
+	batch := s.db.NewBatch(bytes)
 	defer batch.Close()
 	if also.Drop != nil {
 		batch.DeleteRange(s.rows.family, also.Drop.From, also.Drop.To)

@@ -104,7 +104,7 @@ func seed(t testing.TB, path string, families []string, rows map[string]map[stri
 	db, err := rocks.Open(path, families, nil, nil)
 	require.NoError(t, err)
 	defer db.Close()
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	defer batch.Close()
 	for family, list := range rows {
 		for k, v := range list {

@@ -233,7 +233,7 @@ func kafkaDirectory(t testing.TB, dir, family string, rows map[string]string) {
 	db, err := rocks.Open(filepath.Join(dir, "rocksdb", "store"), append(families, rocks.Offsets), nil, nil)
 	require.NoError(t, err)
 	defer db.Close()
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	defer batch.Close()
 	for k, v := range rows {
 		batch.Put(db.Family(family), []byte(k), []byte(v))

@@ -169,7 +169,7 @@ func TestOtherOptions(t *testing.T) {
 	db, err := rocks.Open(filepath.Join(dir, "rocksdb", "store"), []string{rocks.Default, migration.VersionsFamily, rocks.Offsets},
 		[]string{rocks.Default, migration.VersionsFamily, rocks.Offsets}, nil)
 	require.NoError(t, err)
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	batch.Put(db.Family(rocks.Offsets), []byte("status"), []byte{7: 1})
 	require.NoError(t, batch.Write())
 	batch.Close()
@@ -184,7 +184,7 @@ func TestMalformedNote(t *testing.T) {
 	path := filepath.Join(dir, "rocksdb", "store")
 	db, err := rocks.Open(path, []string{rocks.Default, rocks.Offsets}, nil, nil)
 	require.NoError(t, err)
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	batch.Put(db.Family(rocks.Offsets), []byte(streamNote), []byte("7"))
 	require.NoError(t, batch.Write())
 	batch.Close()

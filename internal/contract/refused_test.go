@@ -125,7 +125,7 @@ func plant(t *testing.T, dir, key string, value []byte) {
 	db, err := rocks.Open(dir, families, families, nil)
 	require.NoError(t, err)
 	defer db.Close()
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	defer batch.Close()
 	batch.Put(db.Family(rocks.Offsets), []byte(key), value)
 	require.NoError(t, batch.Write())

@@ -121,7 +121,7 @@ func leaveBehind(dir string, keys []string, of rows, stale func(key string) stor
 		return err
 	}
 	defer db.Close()
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	defer batch.Close()
 	for _, key := range keys {
 		row := of[key]

@@ -70,8 +70,9 @@ type prefixed struct {
 
 func sortEntries(list []*entry) {
 	keyed := make([]prefixed, len(list))
+	shared := sharedPrefix(list)
 	for i, e := range list {
-		keyed[i] = prefixed{keyPrefix(e.key), e}
+		keyed[i] = prefixed{keyPrefix(e.key[shared:]), e}
 	}
 	slices.SortFunc(keyed, func(a, b prefixed) int {
 		if c := cmp.Compare(a.prefix, b.prefix); c != 0 {
@@ -82,6 +83,28 @@ func sortEntries(list []*entry) {
 	for i := range keyed {
 		list[i] = keyed[i].entry
 	}
+}
+
+// sharedPrefix is how many bytes all keys begin with: those of one segment, say.
+func sharedPrefix(list []*entry) int {
+	if len(list) == 0 {
+		return 0
+	}
+	first := list[0].key
+	n := len(first)
+	for _, e := range list[1:] {
+		if n == 0 || strings.HasPrefix(e.key, first[:n]) {
+			continue
+		}
+		n = min(n, len(e.key))
+		for i := range n {
+			if e.key[i] != first[i] {
+				n = i
+				break
+			}
+		}
+	}
+	return n
 }
 
 func keyPrefix(key string) uint64 {

@@ -1,12 +1,10 @@
 package rocks
 
-// #include "rocks.h"
-import "C"
-
 import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"strings"
 	"time"
 
@@ -15,28 +13,39 @@ import (
 	"github.com/forebay-streams/forebay/store"
 )
 
-// packBytes is how many bytes of operations one crossing carries.
-const packBytes = 64 << 10
-
+// Operations of RocksDB's write-ahead log, which is also the form in which a batch can be
+// handed over. The second of each pair names its family.
 const (
-	opDelete = 0
-	opPut    = 1
-	opHead   = 10
+	opDelete, opDeleteIn           = 0x0, 0x4
+	opPut, opPutIn                 = 0x1, 0x5
+	opDeleteRange, opDeleteRangeIn = 0xf, 0xe
 )
 
-// Batch collects operations that are written in one atomic step. It must be closed.
+// batchHead is a sequence number, which the database fills in, and the count.
+const batchHead = 8 + 4
+
+// keepBatch bounds the buffer that is kept for the next batch.
+const keepBatch = 16 << 20
+
+// Batch collects operations that are written in one atomic step. They are laid out as
+// RocksDB wants them, so that one crossing hands over all. It must be closed.
 type Batch struct {
 	db    *DB
-	batch *grocksdb.WriteBatch
-	c     *C.rocksdb_writebatch_t
-	ops   []byte
+	rep   []byte
+	count uint32
 	err   error
 }
 
-// NewBatch opens a batch.
-func (d *DB) NewBatch() *Batch {
-	b := &Batch{db: d, batch: grocksdb.NewWriteBatch()}
-	b.c = (*C.rocksdb_writebatch_t)(handle(b.batch))
+// NewBatch opens a batch. bytes is an estimate of what its keys and values will need.
+func (d *DB) NewBatch(bytes int) *Batch {
+	b := &Batch{db: d}
+	if kept := d.spare.Swap(nil); kept != nil {
+		b.rep = *kept
+	}
+	if cap(b.rep) < batchHead+bytes {
+		b.rep = make([]byte, 0, batchHead+bytes)
+	}
+	b.rep = append(b.rep[:0], make([]byte, batchHead)...)
 	live.Add(1)
 	return b
 }
@@ -46,57 +55,59 @@ func (b *Batch) PutRow(f *Family, key []byte, layout store.Layout, row *store.Ro
 	if b.err != nil {
 		return
 	}
-	start := b.head(opPut, f, key)
-	value := len(b.ops)
-	if b.ops, b.err = layout.Append(b.ops, *row); b.err != nil {
+	b.head(opPut, opPutIn, f, key)
+	// The length stands before the value, so its room is taken first, for a value that is
+	// a little longer: a varint may be padded.
+	width := varintWidth(row.Size() + rowExtra)
+	at := len(b.rep)
+	b.rep = append(b.rep, make([]byte, width)...)
+	if b.rep, b.err = layout.Append(b.rep, *row); b.err != nil {
 		return
 	}
-	b.finish(start, value)
+	n := len(b.rep) - at - width
+	if varintWidth(n) > width { // never with the sizes rows have in memory
+		b.err = fmt.Errorf("%w: the row's size was counted too small", errors.ErrUnsupported)
+		return
+	}
+	for i := range width - 1 {
+		b.rep[at+i] = byte(n) | 0x80
+		n >>= 7
+	}
+	b.rep[at+width-1] = byte(n)
 }
+
+// rowExtra is what a layout adds to a row at most: size, count, timestamp.
+const rowExtra = 5 + 5 + 8
+
+func varintWidth(n int) int { return max((bits.Len(uint(n))+6)/7, 1) }
 
 // Put adds a raw value.
 func (b *Batch) Put(f *Family, key, value []byte) {
-	if b.err != nil {
-		return
-	}
-	start := b.head(opPut, f, key)
-	at := len(b.ops)
-	b.ops = append(b.ops, value...)
-	b.finish(start, at)
-}
-
-// finish fills in the length of the value that begins at value.
-func (b *Batch) finish(start, value int) {
-	binary.NativeEndian.PutUint32(b.ops[start+6:], uint32(len(b.ops)-value))
-	b.send(packBytes)
+	b.head(opPut, opPutIn, f, key)
+	b.bytes(value)
 }
 
 // Delete adds the removal of a key.
-func (b *Batch) Delete(f *Family, key []byte) {
-	if b.err != nil {
-		return
-	}
-	b.head(opDelete, f, key)
-	b.send(packBytes)
+func (b *Batch) Delete(f *Family, key []byte) { b.head(opDelete, opDeleteIn, f, key) }
+
+// DeleteRange adds the removal of all keys in [from, to).
+func (b *Batch) DeleteRange(f *Family, from, to []byte) {
+	b.head(opDeleteRange, opDeleteRangeIn, f, from)
+	b.bytes(to)
 }
 
-func (b *Batch) head(op byte, f *Family, key []byte) (start int) {
-	start = len(b.ops)
-	b.ops = append(b.ops, op, byte(f.index))
-	b.ops = binary.NativeEndian.AppendUint32(b.ops, uint32(len(key)))
-	b.ops = binary.NativeEndian.AppendUint32(b.ops, 0)
-	b.ops = append(b.ops, key...)
-	return start
+func (b *Batch) head(op, in byte, f *Family, key []byte) {
+	b.count++
+	if f.id == 0 {
+		b.rep = append(b.rep, op)
+	} else {
+		b.rep = binary.AppendUvarint(append(b.rep, in), uint64(f.id))
+	}
+	b.bytes(key)
 }
 
-// send hands the packed operations over once there are more than limit bytes of them.
-func (b *Batch) send(limit int) {
-	if len(b.ops) <= limit || b.db.enter() != nil {
-		return
-	}
-	defer b.db.leave()
-	C.fb_batch_append(b.c, &b.db.byIndex[0], bytesPtr(b.ops), C.size_t(len(b.ops)))
-	b.ops = b.ops[:0]
+func (b *Batch) bytes(p []byte) {
+	b.rep = append(binary.AppendUvarint(b.rep, uint64(len(p))), p...)
 }
 
 // Write writes the batch. The first error of any of its operations shows here, and then
@@ -109,10 +120,12 @@ func (b *Batch) Write() error {
 	if b.err != nil {
 		return b.err
 	}
-	b.send(0)
+	binary.LittleEndian.PutUint32(b.rep[8:], b.count)
+	batch := grocksdb.WriteBatchFrom(b.rep)
+	defer batch.Destroy()
 	began := time.Now()
 	for wait := minStall; ; wait = min(2*wait, maxStall) {
-		stopped, err := b.db.write(b.batch)
+		stopped, err := b.db.write(batch)
 		if !stopped {
 			return err
 		}
@@ -151,6 +164,10 @@ func (d *DB) write(batch *grocksdb.WriteBatch) (stopped bool, err error) {
 
 // Close frees the batch.
 func (b *Batch) Close() {
-	b.batch.Destroy()
+	if cap(b.rep) <= keepBatch {
+		rep := b.rep
+		b.db.spare.Store(&rep)
+	}
+	b.rep = nil
 	live.Add(-1)
 }

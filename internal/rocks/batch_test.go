@@ -13,7 +13,7 @@ import (
 func TestBatchKeepsTheOrderOfItsOperations(t *testing.T) {
 	db, f := newDB(t)
 	other := db.Family(Default)
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	defer batch.Close()
 	key := []byte("k")
 	batch.Put(f, key, []byte("1"))
@@ -33,7 +33,7 @@ func TestBatchKeepsTheOrderOfItsOperations(t *testing.T) {
 
 func TestBatchCopiesWhatItIsGiven(t *testing.T) {
 	db, f := newDB(t)
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	defer batch.Close()
 	key, value := []byte("k"), []byte("v")
 	batch.Put(f, key, value)
@@ -52,7 +52,7 @@ func TestPutRowPacksItsLayout(t *testing.T) {
 		store.WithHeaders: "\x0a\x02\x02h\x02x\x00\x00\x00\x00\x00\x00\x03\xe8v1",
 		store.Aggregation: "\x0a\x02\x02h\x02xv1",
 	} {
-		batch := db.NewBatch()
+		batch := db.NewBatch(0)
 		batch.PutRow(f, []byte("k"), layout, &row)
 		require.NoError(t, batch.Write())
 		batch.Close()
@@ -60,16 +60,15 @@ func TestPutRowPacksItsLayout(t *testing.T) {
 	}
 }
 
-// A row that cannot be encoded spoils the whole batch, wherever it stands and however
-// much of the batch is already in C.
+// A row that cannot be encoded spoils the whole batch, wherever it stands.
 func TestAnErrorOfOneRowWritesNothing(t *testing.T) {
 	db, f := newDB(t)
 	put(t, db, f, [2]string{"there", "before"})
 	bad := store.Row{Value: []byte("v"), Headers: corruptHeaders(t)}
 	for _, before := range []int{0, 1, 3} {
-		batch := db.NewBatch()
+		batch := db.NewBatch(0)
 		for i := range before {
-			batch.Put(f, fmt.Append(nil, i), make([]byte, packBytes))
+			batch.Put(f, fmt.Append(nil, i), make([]byte, 64<<10))
 		}
 		batch.Delete(f, []byte("there"))
 		batch.PutRow(f, []byte("bad"), store.WithHeaders, &bad)
@@ -82,23 +81,65 @@ func TestAnErrorOfOneRowWritesNothing(t *testing.T) {
 		batch.Close()
 		assert.Equal(t, [][2]string{{"there", "before"}}, all(t, db, f))
 	}
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	defer batch.Close()
 	batch.PutRow(f, []byte("good"), store.Plain, &bad)
 	require.NoError(t, batch.Write(), "a layout without headers does not look at them")
 }
 
+// The length of a value stands before it and is a varint; its room is taken before the
+// value is encoded.
+func TestRowsAroundTheWidthsOfTheirLength(t *testing.T) {
+	db, f := newDB(t)
+	other := db.Family(Default)
+	header := store.NewHeaders(store.Header{Key: "h"}, store.Header{Key: "", Value: []byte("x")})
+	for _, layout := range []store.Layout{store.Plain, store.Timestamped, store.WithHeaders, store.Aggregation} {
+		for _, edge := range []int{0, 1 << 7, 1 << 14, 1 << 21} {
+			batch := db.NewBatch(0)
+			want := map[string]string{}
+			for size := max(edge-40, 0); size < edge+3; size++ {
+				row := store.Row{Value: make([]byte, size), Timestamp: 1, Headers: header}
+				key := fmt.Sprintf("%v %d", layout, size)
+				batch.PutRow(f, []byte(key), layout, &row)
+				batch.PutRow(other, []byte(key), layout, &row)
+				encoded, err := layout.Encode(row)
+				require.NoError(t, err)
+				want[key] = fmt.Sprintf("%q", encoded)
+			}
+			require.NoError(t, batch.Write())
+			batch.Close()
+			for key, value := range want {
+				require.True(t, value == get(t, db, f, key), key)
+				require.True(t, value == get(t, db, other, key), key)
+			}
+		}
+	}
+}
+
+func TestDeleteRangeCountsInItsPlace(t *testing.T) {
+	db, f := newDB(t)
+	for _, family := range []*Family{f, db.Family(Default)} {
+		put(t, db, family, [2]string{"a", "1"}, [2]string{"b", "1"}, [2]string{"c", "1"})
+		batch := db.NewBatch(0)
+		batch.Put(family, []byte("aa"), []byte("gone"))
+		batch.DeleteRange(family, []byte("a"), []byte("c"))
+		batch.Put(family, []byte("b"), []byte("2"))
+		require.NoError(t, batch.Write())
+		batch.Close()
+		assert.Equal(t, [][2]string{{"b", "2"}, {"c", "1"}}, all(t, db, family))
+	}
+}
+
 func TestLargeBatches(t *testing.T) {
 	for name, c := range map[string]struct{ rows, size int }{
-		"around the size of a crossing": {130, packBytes / 64},
-		"each row a crossing":           {5, packBytes + 1},
-		"large rows":                    {3, 1 << 20},
-		"many small rows":               {20_000, 3},
+		"small rows":           {130, 1 << 10},
+		"large rows":           {3, 1 << 20},
+		"many very small rows": {20_000, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db, f := newDB(t)
 			want := [][2]string{}
-			batch := db.NewBatch()
+			batch := db.NewBatch(0)
 			for i := range c.rows {
 				value := make([]byte, c.size)
 				for j := range value {
@@ -120,7 +161,7 @@ func TestLargeBatches(t *testing.T) {
 
 func TestEmptyBatch(t *testing.T) {
 	db, f := newDB(t)
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	defer batch.Close()
 	require.NoError(t, batch.Write())
 	assert.Empty(t, all(t, db, f))

@@ -18,7 +18,7 @@ func TestSnapshotsIsolate(t *testing.T) {
 	put(t, db, f, [2]string{"a", "1"}, [2]string{"b", "1"})
 	first, err := db.Snapshot()
 	require.NoError(t, err)
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	batch.Delete(f, []byte("a"))
 	batch.Put(f, []byte("b"), []byte("2"))
 	batch.Put(f, []byte("c"), []byte("2"))

@@ -7,8 +7,6 @@ package rocks
 // #cgo LDFLAGS: -lrocksdb -lstdc++
 // #cgo noescape fb_get
 // #cgo nocallback fb_get
-// #cgo noescape fb_batch_append
-// #cgo nocallback fb_batch_append
 // #include <stdlib.h>
 // #include "rocks.h"
 import "C"
@@ -39,7 +37,7 @@ const (
 // Family is an open column family of a [DB].
 type Family struct {
 	Name    string
-	index   int
+	id      uint32
 	dropped bool // cannot be flushed any more
 	handle  *grocksdb.ColumnFamilyHandle
 	c       *C.rocksdb_column_family_handle_t
@@ -54,7 +52,7 @@ type DB struct {
 	c        *C.rocksdb_t
 	read     *C.rocksdb_readoptions_t
 	families []*Family
-	byIndex  []*C.rocksdb_column_family_handle_t
+	spare    atomic.Pointer[[]byte] // buffer of the last batch
 
 	// mu is held for reading by whoever calls into C: Close frees what they use.
 	mu        sync.RWMutex
@@ -165,9 +163,8 @@ func (d *DB) familyOptions(names []string) []*grocksdb.Options {
 }
 
 func (d *DB) addFamily(name string, h *grocksdb.ColumnFamilyHandle) {
-	f := &Family{Name: name, index: len(d.families), handle: h, c: (*C.rocksdb_column_family_handle_t)(handle(h))}
+	f := &Family{Name: name, id: h.ID(), handle: h, c: (*C.rocksdb_column_family_handle_t)(handle(h))}
 	d.families = append(d.families, f)
-	d.byIndex = append(d.byIndex, f.c)
 }
 
 // Family returns an open family, nil when there is none of that name.

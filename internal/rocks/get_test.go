@@ -85,8 +85,8 @@ func TestUseAfterClose(t *testing.T) {
 	_, err = db.Snapshot()
 	require.ErrorIs(t, err, store.ErrClosed)
 	require.ErrorIs(t, db.Drop(f), store.ErrClosed)
-	batch := db.NewBatch()
-	batch.Put(f, []byte("k"), make([]byte, 2*packBytes))
+	batch := db.NewBatch(0)
+	batch.Put(f, []byte("k"), make([]byte, 2*64<<10))
 	require.ErrorIs(t, batch.Write(), store.ErrClosed)
 	batch.Close()
 }

@@ -43,7 +43,7 @@ func newDB(t *testing.T) (*DB, *Family) {
 // put writes rows in one batch.
 func put(t *testing.T, db *DB, f *Family, rows ...[2]string) {
 	t.Helper()
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	defer batch.Close()
 	for _, r := range rows {
 		batch.Put(f, []byte(r[0]), []byte(r[1]))

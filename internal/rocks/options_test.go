@@ -127,7 +127,7 @@ func TestFilters(t *testing.T) {
 	db, f := newDB(t)
 	const keys = 20_000
 	for _, family := range []*Family{f, db.Family(Offsets)} {
-		batch := db.NewBatch()
+		batch := db.NewBatch(0)
 		for i := range keys {
 			batch.Put(family, fmt.Appendf(nil, "key-%06d", i), nil)
 		}

@@ -46,7 +46,7 @@ func TestScanPair(t *testing.T) {
 				}
 				assert.Equal(t, want, read(t, scan), "%s %+v", family.Name, span)
 			}
-			batch := db.NewBatch()
+			batch := db.NewBatch(0)
 			batch.Delete(f, []byte("0008x"))
 			require.NoError(t, batch.Write())
 			batch.Close()
@@ -81,7 +81,7 @@ func TestScanPair(t *testing.T) {
 func TestHas(t *testing.T) {
 	db, f := newDB(t)
 	put(t, db, f, [2]string{"", "v"}, [2]string{"empty", ""}, [2]string{"large", string(make([]byte, 1<<20))}, [2]string{"gone", "v"})
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	batch.Delete(f, []byte("gone"))
 	require.NoError(t, batch.Write())
 	batch.Close()

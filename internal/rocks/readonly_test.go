@@ -23,7 +23,7 @@ func TestReadOnlyChangesNoFile(t *testing.T) {
 	assert.Equal(t, before, basetest.Files(t, dir), "while open")
 	assert.Equal(t, [][2]string{{"a", "1"}, {"b", "2"}}, all(t, db, db.Family("rows")))
 	assert.Equal(t, `"2"`, get(t, db, db.Family("rows"), "b"))
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	batch.Put(db.Family("rows"), []byte("c"), nil)
 	require.Error(t, batch.Write())
 	batch.Close()

@@ -138,22 +138,3 @@ void fb_scan_close(fb_scan* s) {
   }
   free(s);
 }
-
-void fb_batch_append(rocksdb_writebatch_t* batch,
-                     rocksdb_column_family_handle_t** cfs, const char* ops,
-                     size_t len) {
-  for (const char* end = ops + len; ops < end;) {
-    int put = ops[0];
-    rocksdb_column_family_handle_t* cf = cfs[(unsigned char)ops[1]];
-    uint32_t lens[2];
-    memcpy(lens, ops + 2, 8);
-    const char* key = ops + 10;
-    const char* value = key + lens[0];
-    if (put) {
-      rocksdb_writebatch_put_cf(batch, cf, key, lens[0], value, lens[1]);
-    } else {
-      rocksdb_writebatch_delete_cf(batch, cf, key, lens[0]);
-    }
-    ops = value + lens[1];
-  }
-}

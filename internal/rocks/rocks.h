@@ -45,12 +45,6 @@ typedef struct {
 fb_fill_result fb_scan_fill(fb_scan* s, char* buf, size_t cap, size_t max);
 void fb_scan_close(fb_scan* s);
 
-// Appends packed operations to a batch: a byte (0 delete, 1 put), a byte index into cfs,
-// u32 key length, u32 value length, key, value.
-void fb_batch_append(rocksdb_writebatch_t* batch,
-                     rocksdb_column_family_handle_t** cfs, const char* ops,
-                     size_t len);
-
 // Version of the loaded library into buf, empty when it does not say.
 void fb_version(char* buf, size_t cap);
 

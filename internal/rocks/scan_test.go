@@ -121,7 +121,7 @@ func TestScanSeesItsMoment(t *testing.T) {
 	scan := db.Scan(f, base.Span{})
 	begun := db.Scan(f, base.Span{Reverse: true})
 	require.True(t, begun.Next())
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	for i := range 1000 {
 		if key := fmt.Appendf(nil, "%04d", i); i%3 == 0 {
 			batch.Delete(f, key)

@@ -61,6 +61,8 @@ type Table struct {
 	tornAt int
 	// expired segments that scans may still hold. The owner's.
 	expired []*segment
+	// own is what a write has for one segment; reused. The owner's.
+	own []store.Change
 }
 
 var (
@@ -364,7 +366,11 @@ func (t *Table) Commit(changes []store.Change, c base.Checkpoint) error {
 }
 
 func (t *Table) write(set []*segment, changes []store.Change, c base.Checkpoint) error {
-	var own []store.Change
+	own := t.own
+	defer func() {
+		clear(own[:cap(own)])
+		t.own = own[:0]
+	}()
 	for i, s := range set {
 		for len(changes) > 0 && prefixOf(changes[0].Key) < Prefix(s.id) {
 			changes = changes[1:] // of an expired segment, or a delete where there is none

@@ -256,7 +256,7 @@ func (h *kvHandover) plantRows() {
 	db, err := rocks.Open(h.db(), listed, listed, nil)
 	require.NoError(h, err)
 	defer db.Close()
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	defer batch.Close()
 	n := 0
 	for _, k := range slices.Sorted(maps.Keys(h.model.rows)) {

@@ -398,7 +398,7 @@ func (l *lane) plant() error {
 		return err
 	}
 	defer db.Close()
-	batch := db.NewBatch()
+	batch := db.NewBatch(0)
 	defer batch.Close()
 	for _, name := range listed {
 		if name == rocks.Default || name == rocks.Offsets {
