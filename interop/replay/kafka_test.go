@@ -119,10 +119,15 @@ type driver struct {
 // startDriver starts a JVM that ends with the test.
 func startDriver(t *testing.T, address, classpath string) *driver {
 	t.Helper()
-	d := &driver{runs: map[string]chan kafkaLine{}, gone: make(chan struct{})}
 	// Warnings of the JVM itself go to the standard output unless told otherwise.
-	d.cmd = exec.Command("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+DisplayVMOutputToStderr", "-Xlog:disable", "-Xlog:all=warning:stderr",
-		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", classpath, "Oracle", address)
+	return startProcess(t, exec.Command("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-XX:+DisplayVMOutputToStderr", "-Xlog:disable", "-Xlog:all=warning:stderr",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", classpath, "Oracle", address))
+}
+
+func startProcess(t *testing.T, cmd *exec.Cmd) *driver {
+	t.Helper()
+	d := &driver{cmd: cmd, runs: map[string]chan kafkaLine{}, gone: make(chan struct{})}
 	log, err := os.Create(filepath.Join(t.TempDir(), "java.log"))
 	require.NoError(t, err)
 	d.log, d.cmd.Stderr = log.Name(), log
