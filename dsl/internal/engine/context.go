@@ -58,10 +58,11 @@ func (c *Context) ForwardTo(child string, r Record) error {
 
 // Under runs do with another record context, as a flush and the eviction of a buffer do.
 func (c *Context) Under(r store.Record, do func() error) error {
-	saved := c.task.current
-	c.task.current = r
-	defer func() { c.task.current = saved }()
-	return do()
+	saved, running := c.task.current, c.task.running
+	c.task.current, c.task.running = r, c.node
+	err := do()
+	c.task.current, c.task.running = saved, running // after a panic they tell where it was
+	return err
 }
 
 // StreamTime is the largest timestamp that the task has taken in, -1 at first.

@@ -51,6 +51,7 @@ type Task struct {
 	owned   []State // in the order of the topology
 
 	current    store.Record
+	running    *Node // whose processor is at work
 	streamTime int64
 	times      map[partition]int64
 	marks      map[string]int64
@@ -131,14 +132,17 @@ func (t *Task) Reads(topic string) bool { return t.sources[topic] != nil }
 // Process runs a record through the topology.
 func (t *Task) Process(in Input) error { return t.guard(func() error { return t.process(in) }) }
 
-// guard turns a panic, of a user's function most likely, into an error: what the task did
-// since the last commit must not be committed, and other tasks may go on.
+// guard turns a panic, of a user's function most likely, into an error with the node's name:
+// what the task did since the last commit must not be committed, and other tasks may go on.
 func (t *Task) guard(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("a function panicked at %s-%d, offset %d: %v\n%s", t.current.Topic, t.current.Partition, t.current.Offset, p, debug.Stack())
-			t.current = nowhere
+			if t.running != nil {
+				err = &nodeError{t.running.Name, err}
+			}
 		}
+		t.current, t.running = nowhere, nil
 	}()
 	return do()
 }
@@ -170,7 +174,6 @@ func (t *Task) process(in Input) error {
 	t.times[p] = max(previous, r.Timestamp)
 	t.streamTime = max(t.streamTime, r.Timestamp)
 	t.current = store.Record{Topic: in.Topic, Partition: in.Partition, Offset: in.Offset, Timestamp: r.Timestamp, Headers: in.Headers}
-	defer func() { t.current = nowhere }()
 	return t.forward(n, r, "")
 }
 
@@ -194,11 +197,16 @@ func (t *Task) forward(from *Node, r Record, only string) error {
 	return nil
 }
 
-func (t *Task) run(n *Node, r Record) error {
+func (t *Task) run(n *Node, r Record) (err error) {
+	from := t.running
+	t.running = n
 	if n.Sink != nil {
-		return named(n, t.send(n.Sink, r))
+		err = t.send(n.Sink, r)
+	} else {
+		err = t.procs[n].Process(r)
 	}
-	return named(n, t.procs[n].Process(r))
+	t.running = from
+	return named(n, err)
 }
 
 // nodeError names the node in which an error arose, the innermost only.
@@ -245,9 +253,8 @@ func (t *Task) Punctuate() error {
 			continue
 		}
 		s.next += ((now-s.next)/s.interval + 1) * s.interval
-		t.current = store.Record{Partition: -1, Offset: -1, Timestamp: now}
+		t.current, t.running = store.Record{Partition: -1, Offset: -1, Timestamp: now}, s.node
 		err := t.guard(func() error { return s.punctuate(now) })
-		t.current = nowhere
 		if err != nil {
 			return named(s.node, err)
 		}
@@ -292,6 +299,14 @@ func (t *Task) NeedsCommit() bool {
 		}
 	}
 	return false
+}
+
+// Abort drops everything since the last commit. Whoever drives the task processes the same
+// input again, with a task that is made anew: processors may remember what is gone.
+func (t *Task) Abort() {
+	for _, s := range t.owned {
+		s.Abort()
+	}
 }
 
 // Close drops what is not committed and frees everything.
