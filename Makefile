@@ -13,12 +13,14 @@ ROWS        ?= 1000000
 ROUNDS      ?= 5
 FUZZTIME    ?= 30s
 HANDOVERS   ?= 20
+SEED        ?= 1
+SEEDS       ?= 10
 CYCLES      ?= 200
 export RACE_PKGS FUZZTIME CYCLES ROWS ROUNDS
 
 WITH_ENV := scripts/env.sh
 
-.PHONY: help deps env test run bench bench-profile microbench fuzz crash conformance lint interop interop-deps interop-handover broker-start broker-stop clean distclean
+.PHONY: help deps env test run bench bench-profile microbench fuzz crash conformance lint interop interop-deps interop-dsl interop-handover broker-start broker-stop clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { gsub(/[$$][$$]/, "$$", $$2); printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -66,6 +68,11 @@ interop: deps ## random scripts on Kafka Streams and forebay, compared (SEED, OP
 
 interop-deps: ## fetch Kafka Streams and compile its driver (again: does nothing)
 	@scripts/interop.sh > /dev/null
+
+interop: interop-handover interop-dsl ## both of the following
+
+interop-dsl: deps interop-deps ## random records through all topologies, beside Kafka Streams: SEEDS (10) times, from SEED (1)
+	@FOREBAY_SEED=$(SEED) FOREBAY_SEEDS=$(SEEDS) FOREBAY_REQUIRE_BROKER=1 $(WITH_ENV) go test -count=1 -timeout 0 -run '^TestLiveDSL$$' ./dsl
 
 interop-handover: deps ## hand state directories between forebay and Kafka Streams, HANDOVERS (20) times each way
 	@FOREBAY_HANDOVERS=$(HANDOVERS) scripts/test.sh -timeout 0 -run '^TestHandover$$' ./interop/replay

@@ -107,10 +107,12 @@ var settings = []setting{{"default", 0}, {"default", 1000000}, {"headers", 0}, {
 // TestGoldenDSL runs the recorded topologies under the policy Empty, record by record, and
 // compares everything that is produced with what Kafka Streams 4.4 produced. Where forebay
 // answers otherwise on purpose, a named rule says so and checks our answer.
-func TestGoldenDSL(t *testing.T) {
+func TestGoldenDSL(t *testing.T) { compareFolder(t, golden()) }
+
+func compareFolder(t *testing.T, folder string) {
 	for _, name := range slices.Sorted(maps.Keys(topologies)) {
 		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(golden(), name)
+			dir := filepath.Join(folder, name)
 			t.Run("topology", func(t *testing.T) {
 				want, err := os.ReadFile(filepath.Join(dir, "topology.txt"))
 				require.NoError(t, err)
@@ -120,8 +122,8 @@ func TestGoldenDSL(t *testing.T) {
 			for _, s := range settings {
 				t.Run(s.String(), func(t *testing.T) {
 					t.Parallel()
-					want := lines[answer](t, recording(name, s))
-					r := &run{name, s, inputs, want, answers(t, name, s, inputs)}
+					r := &run{folder: folder, topology: name, setting: s, inputs: inputs, got: answers(t, name, s, inputs)}
+					r.want = lines[answer](t, r.file(s))
 					for _, rule := range rules {
 						if rule.applies(r) {
 							t.Logf("%s: %s", rule.name, rule.reason)
@@ -137,18 +139,17 @@ func TestGoldenDSL(t *testing.T) {
 
 // run is one topology under one setting.
 type run struct {
+	folder    string // of the recorded answers
 	topology  string
 	setting   setting
 	inputs    []input
 	want, got []answer
 }
 
-// recording is the file of a topology's answers.
-func recording(topology string, s setting) string {
-	return filepath.Join(golden(), topology, s.String()+".jsonl.gz")
+// file is that of the topology's answers under a setting.
+func (r *run) file(s setting) string {
+	return filepath.Join(r.folder, r.topology, s.String()+".jsonl.gz")
 }
-
-func (r *run) file(s setting) string { return recording(r.topology, s) }
 
 func built(t testing.TB, name string, s setting) *dsl.Topology {
 	b := dsl.NewBuilder(dsl.StoreFormat(s.format), dsl.DefaultHeaderPolicy(dsl.Empty()))

@@ -133,7 +133,7 @@ func TestJoinNames(t *testing.T) {
 
 // TestSelfJoin compares a stream's join with itself, in one store, with Kafka's.
 func TestSelfJoin(t *testing.T) {
-	dir := filepath.Join("testdata", "joins", "self-join")
+	dir := filepath.Join("testdata", "joins", "stream-stream-self")
 	inputs := lines[input](t, filepath.Join(dir, "in.jsonl.gz"))
 	for _, s := range []setting{{"default", 0}, {"headers", 0}} {
 		t.Run(s.format, func(t *testing.T) {
@@ -148,7 +148,8 @@ func TestSelfJoin(t *testing.T) {
 			d, err := dsltest.New(topology, dsltest.App("dsl"))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, d.Close()) }()
-			r := &run{"stream-stream-self", s, inputs, lines[answer](t, filepath.Join(dir, s.String()+".jsonl.gz")), piped(t, d, inputs)}
+			r := &run{folder: filepath.Join("testdata", "joins"), topology: "stream-stream-self", setting: s, inputs: inputs, got: piped(t, d, inputs)}
+			r.want = lines[answer](t, r.file(s))
 			for _, rule := range rules {
 				if rule.applies(r) {
 					rule.expect(t, r)

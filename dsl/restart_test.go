@@ -27,7 +27,8 @@ func TestRestart(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%v/wipe=%v", name, s, wipe), func(t *testing.T) {
 					t.Parallel()
 					inputs := lines[input](t, filepath.Join(golden(), name, "in.jsonl.gz"))
-					r := &run{name, s, inputs, lines[answer](t, recording(name, s)), nil}
+					r := &run{folder: golden(), topology: name, setting: s, inputs: inputs}
+					r.want = lines[answer](t, r.file(s))
 					d, err := dsltest.New(built(t, name, s), dsltest.App("dsl"), dsltest.Cache(s.cache))
 					require.NoError(t, err)
 					defer func() { require.NoError(t, d.Close()) }()
