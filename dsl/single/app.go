@@ -51,7 +51,8 @@ type App struct {
 	sources  []string
 	sent     kgo.FirstErrPromise
 	restored int64
-	pending  map[string]kgo.EpochOffset // of records processed since the last commit
+	next     map[string]kgo.EpochOffset // what to read next, of each topic that was read
+	behind   bool                       // some of it is not committed
 }
 
 const (
@@ -78,7 +79,7 @@ func Open(ctx context.Context, t *dsl.Topology, c Config) (_ *App, err error) {
 			return changelog.NewWriter(cl, topic, partition)
 		}
 	}
-	a := &App{config: c, graph: t.Graph(), budget: store.NewBudget(c.CacheBytes), pending: map[string]kgo.EpochOffset{}}
+	a := &App{config: c, graph: t.Graph(), budget: store.NewBudget(c.CacheBytes), next: map[string]kgo.EpochOffset{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -96,6 +97,9 @@ func Open(ctx context.Context, t *dsl.Topology, c Config) (_ *App, err error) {
 			return nil, err
 		}
 		a.tasks = append(a.tasks, task)
+	}
+	if err := a.resume(ctx); err != nil {
+		return nil, err
 	}
 	a.consumer, err = a.client(
 		kgo.ConsumerGroup(c.App),
@@ -229,7 +233,7 @@ func (a *App) process(r *kgo.Record) error {
 			return err
 		}
 	}
-	a.pending[r.Topic] = kgo.EpochOffset{Epoch: r.LeaderEpoch, Offset: r.Offset + 1}
+	a.next[r.Topic], a.behind = kgo.EpochOffset{Epoch: r.LeaderEpoch, Offset: r.Offset + 1}, true
 	return nil
 }
 
@@ -257,7 +261,7 @@ func (a *App) Commit(ctx context.Context) error {
 	if err := a.sent.Err(); err != nil {
 		return err
 	}
-	if len(a.pending) > 0 {
+	if a.behind {
 		if err := a.commitInput(ctx); err != nil {
 			return err
 		}
@@ -267,7 +271,7 @@ func (a *App) Commit(ctx context.Context) error {
 			return err
 		}
 	}
-	clear(a.pending)
+	a.behind = false
 	return nil
 }
 

@@ -145,6 +145,40 @@ func TestRun(t *testing.T) {
 	}, out)
 }
 
+// A window that was emitted is not emitted again after a restart, and one that closes in
+// between is: how far it has come lies with the committed offset.
+func TestResults(t *testing.T) {
+	e := start(t)
+	b := dsl.NewBuilder()
+	seconds := dsl.ReadStream(b, "in", store.String(), store.String()).
+		Filter(func(string, string) bool { return true })
+	final := dsl.GroupBy(seconds, func(string, string) string { return "all" }, nil).
+		WindowedBy(dsl.Tumbling(time.Second)).EmitOnClose()
+	dsl.Map(dsl.Count(final, dsl.As("counts")).ToStream(), func(w dsl.Windowed[string], n int64) (string, int64) {
+		return fmt.Sprint(w.Start), n
+	}).To("out")
+	topology, err := b.Build()
+	require.NoError(t, err)
+
+	app := e.open(t, topology)
+	e.produce(t, 0, "a", "b") // in window 0
+	e.produce(t, 10, "c")     // ends it
+	require.NoError(t, app.Run(t.Context(), func(n int) bool { return n >= 6 }))
+	require.NoError(t, app.Close())
+	assert.Equal(t, []string{"0=0000000000000002 {word=c} @100"}, e.consumed(t, "out", 1))
+
+	app = e.open(t, topology)
+	e.produce(t, 20, "d")
+	require.NoError(t, app.Run(t.Context(), func(n int) bool { return n >= 2 }))
+	require.NoError(t, app.Close())
+	assert.Equal(t, []string{"0=0000000000000002 {word=c} @100", "1000=0000000000000001 {word=d} @1000"}, e.consumed(t, "out", 2))
+	offsets, err := e.admin.FetchOffsets(t.Context(), "words")
+	require.NoError(t, err)
+	in, ok := offsets.Lookup("in", 0)
+	require.True(t, ok)
+	assert.Equal(t, "AgAAAAAAAAfQ", in.Metadata, "version 2, time 2000")
+}
+
 func TestInternalTopics(t *testing.T) {
 	e := start(t)
 	require.NoError(t, e.open(t, words(t)).Close())

@@ -44,13 +44,58 @@ func ensureRepartition(ctx context.Context, adm *kadm.Client, topic string) erro
 	return err
 }
 
-// commitInput makes the records processed so far count as read.
+// reader is the task that reads a topic.
+func (a *App) reader(topic string) *engine.Task {
+	for _, t := range a.tasks {
+		if t.Reads(topic) {
+			return t
+		}
+	}
+	return nil
+}
+
+// resume takes up what the last commit says about time, and about the windows that have
+// been emitted.
+func (a *App) resume(ctx context.Context) error {
+	committed, err := kadm.NewClient(a.producer).FetchOffsets(ctx, a.config.App)
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, topic := range a.sources {
+		at, ok := committed.Lookup(topic, onlyPartition)
+		if !ok || at.Err != nil || at.At < 0 {
+			continue
+		}
+		m, err := engine.ParseMetadata(at.Metadata)
+		if err != nil {
+			a.config.Logger.Warn("stream time begins anew", "topic", topic, "reason", err)
+		}
+		a.reader(topic).ResumePartition(topic, onlyPartition, m)
+		a.next[topic] = kgo.EpochOffset{Epoch: at.LeaderEpoch, Offset: at.At}
+	}
+	return nil
+}
+
+// commitInput makes the records processed so far count as read. With each offset goes the
+// time of its partition, with all of them what the tasks remember.
 func (a *App) commitInput(ctx context.Context) error {
-	var failed error
 	offsets := map[string]map[int32]kgo.EpochOffset{}
-	for topic, at := range a.pending {
+	for topic, at := range a.next {
 		offsets[topic] = map[int32]kgo.EpochOffset{onlyPartition: at}
 	}
+	ctx = kgo.PreCommitFnContext(ctx, func(r *kmsg.OffsetCommitRequest) error {
+		for i, t := range r.Topics {
+			m := a.reader(t.Topic).Metadata(t.Topic, onlyPartition).String()
+			for j := range t.Partitions {
+				r.Topics[i].Partitions[j].Metadata = &m
+			}
+		}
+		return nil
+	})
+	var failed error
 	a.consumer.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, r *kmsg.OffsetCommitResponse, err error) {
 		failed = err
 		if r == nil {

@@ -342,12 +342,31 @@ func (t *Task) StreamTime() int64 { return t.streamTime }
 // Marks are the values that are committed with the input offsets.
 func (t *Task) Marks() map[string]int64 { return t.marks }
 
-// Resume sets time and marks to those of a commit.
+// Resume sets time and marks to those of a commit; of several, the newest count.
 func (t *Task) Resume(streamTime int64, marks map[string]int64) {
 	t.streamTime = max(t.streamTime, streamTime)
 	for k, v := range marks {
-		t.marks[k] = v
+		if old, ok := t.marks[k]; !ok || v > old {
+			t.marks[k] = v
+		}
 	}
+}
+
+// Metadata is what is committed with the offset of a partition.
+func (t *Task) Metadata(topic string, index int32) Metadata {
+	out := Metadata{Time: -1, Marks: t.marks}
+	if at, ok := t.times[partition{topic, index}]; ok {
+		out.Time = at
+	}
+	return out
+}
+
+// ResumePartition sets time and marks to those that were committed with a partition's offset.
+func (t *Task) ResumePartition(topic string, index int32, m Metadata) {
+	if m.Time >= 0 {
+		t.times[partition{topic, index}] = m.Time
+	}
+	t.Resume(m.Time, m.Marks)
 }
 
 // Dropped is how many records were dropped, in all.
