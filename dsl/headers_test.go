@@ -209,6 +209,15 @@ func TestOneFlush(t *testing.T) {
 	}
 }
 
+func TestTrimmed(t *testing.T) {
+	p := dsl.Union(2, 8192)
+	d := started(t, func(b *dsl.Builder) { governed["count"](b, dsl.As("s"), dsl.Headers(p)) })
+	pipe(t, d, 1, "v", "a=1,b=1")
+	assert.Zero(t, p.Trimmed())
+	pipe(t, d, 2, "v", "c=1,d=1,e=1")
+	assert.EqualValues(t, 3, p.Trimmed())
+}
+
 // Sessions that grow together: deletions carry the headers of the record that absorbs them.
 func TestSessionHeaders(t *testing.T) {
 	for _, c := range []struct {

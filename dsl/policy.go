@@ -3,6 +3,7 @@ package dsl
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/forebay-streams/forebay/dsl/internal/policy"
 	"github.com/forebay-streams/forebay/store"
@@ -15,6 +16,8 @@ type HeaderPolicy struct {
 	name  string
 	merge policy.Merge
 	err   error // of its making, reported by Build
+	// trimmed counts, for Union.
+	trimmed *atomic.Int64
 }
 
 // String is the policy's name.
@@ -34,8 +37,18 @@ func First() HeaderPolicy { return HeaderPolicy{name: "first", merge: policy.Fir
 // once, and of too many the newest: at most maxHeaders whose block has at most maxBytes.
 // Limits below 1 are an error of building.
 func Union(maxHeaders, maxBytes int) HeaderPolicy {
-	merge, err := policy.Union(maxHeaders, maxBytes, nil)
-	return HeaderPolicy{"union", merge, err}
+	trimmed := new(atomic.Int64)
+	merge, err := policy.Union(maxHeaders, maxBytes, func(n int) { trimmed.Add(int64(n)) })
+	return HeaderPolicy{"union", merge, err, trimmed}
+}
+
+// Trimmed is how many headers a [Union] has dropped because there were too many, in all the
+// stores that have this policy. It may be called from any goroutine.
+func (p HeaderPolicy) Trimmed() int64 {
+	if p.trimmed == nil {
+		return 0
+	}
+	return p.trimmed.Load()
 }
 
 // MergeHeaders is a policy of the user's own. stored is nil when there is no row; both are
