@@ -63,13 +63,12 @@ lint: deps ## gofmt, go vet, staticcheck
 	@$(WITH_ENV) go vet ./...
 	@$(WITH_ENV) go run $(STATICCHECK) ./...
 
-interop: deps ## random scripts on Kafka Streams and forebay, compared (SEED, OPS per family, FAMILY, KAFKA, SCRIPT)
+interop: deps ## random records and scripts on Kafka Streams and forebay, compared (SEED, OPS per family, FAMILY, KAFKA, SCRIPT)
+	@[ -n "$(FAMILY)$(KAFKA)$(SCRIPT)" ] || $(MAKE) interop-dsl SEEDS=1
 	@SEED="$(SEED)" OPS="$(OPS)" FAMILY="$(FAMILY)" KAFKA="$(KAFKA)" SCRIPT="$(SCRIPT)" scripts/parity.sh
 
 interop-deps: ## fetch Kafka Streams and compile its driver (again: does nothing)
 	@scripts/interop.sh > /dev/null
-
-interop: interop-handover interop-dsl ## both of the following
 
 interop-dsl: deps interop-deps ## random records through all topologies, beside Kafka Streams: SEEDS (10) times, from SEED (1)
 	@FOREBAY_SEED=$(SEED) FOREBAY_SEEDS=$(SEEDS) FOREBAY_REQUIRE_BROKER=1 $(WITH_ENV) go test -count=1 -timeout 0 -run '^TestLiveDSL$$' ./dsl
