@@ -18,13 +18,13 @@ func init() { rules = append(rules, joinRules...) }
 var joinRules = []rule{
 	{
 		name:    "join windows keep no nulls",
-		reason:  "Kafka logs a tombstone for a record without value, which joins nothing, and counts it (dsl.md, trap 8)",
+		reason:  "Kafka logs a tombstone for a record without value, which joins nothing, and counts it",
 		applies: func(r *run) bool { return strings.HasPrefix(r.topology, "stream-stream-") },
 		expect:  expectNoNulls,
 	},
 	{
 		name:    "unmatched rows come in time",
-		reason:  "Kafka remembers the last row it scanned as the oldest, and leaves rows that nothing can match to a later record (dsl.md, trap 11)",
+		reason:  "Kafka remembers the last row it scanned as the oldest, and leaves rows that nothing can match to a later record",
 		applies: func(r *run) bool { return r.topology == "stream-stream-left" || r.topology == "stream-stream-outer" },
 		expect:  expectUnmatchedInTime,
 	},

@@ -41,7 +41,7 @@ var rules = []rule{
 	},
 	{
 		name:    "old values",
-		reason:  "uncached, Kafka sends the initializer's value as the old value of a new row (dsl.md, trap 9); a new row has none",
+		reason:  "uncached, Kafka sends the initializer's value as the old value of a new row; a new row has none",
 		applies: func(r *run) bool { return r.topology == "suppress-close" && r.setting.cache == 0 },
 		expect: func(t *testing.T, r *run) {
 			for i := range r.want {
