@@ -16,11 +16,12 @@ HANDOVERS   ?= 20
 SEED        ?= 1
 SEEDS       ?= 10
 CYCLES      ?= 200
+PUTS        ?= 10000000
 export RACE_PKGS FUZZTIME CYCLES ROWS ROUNDS
 
 WITH_ENV := scripts/env.sh
 
-.PHONY: help deps env test run bench bench-profile microbench fuzz crash conformance lint interop interop-deps interop-dsl interop-handover broker-start broker-stop clean distclean
+.PHONY: help deps env test run bench bench-profile microbench fuzz crash soak conformance lint interop interop-deps interop-dsl interop-handover broker-start broker-stop clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { gsub(/[$$][$$]/, "$$", $$2); printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +58,9 @@ crash: deps ## kill processes that work on a store, CYCLES (200) times, and chec
 conformance: deps ## random operations beside a model: 100,000 on every combination of every family
 	@FOREBAY_OPS=1000000 $(WITH_ENV) go test -count=1 -v -timeout 0 -run '^(TestConformance|TestRandom)$$' ./versioned ./interop/replay | grep -vE '^ *(=== |--- PASS)'
 	@FOREBAY_OPS=100000 $(WITH_ENV) go test -count=1 -v -timeout 0 -run '^TestConformance$$' ./windowed ./session | grep -vE '^ *(=== |--- PASS)'
+
+soak: deps ## put PUTS (10000000) rows within a memory budget, and look at the memory
+	@FOREBAY_PUTS=$(PUTS) $(WITH_ENV) go test -count=1 -v -timeout 0 -run '^TestMemory$$' ./internal/contract
 
 lint: deps ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l .) && { [ -z "$$unformatted" ] || { echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; } >&2; }

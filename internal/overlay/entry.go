@@ -38,8 +38,9 @@ const (
 	staged
 )
 
-// entryOverhead is what an entry costs beside its key and row, in bytes.
-const entryOverhead = int(unsafe.Sizeof(entry{}))
+// entryOverhead is what an entry costs beside its key and row, in bytes: its place in the
+// map and in the list or tree of uncommitted entries, and what sizes are rounded up by.
+const entryOverhead = int(unsafe.Sizeof(entry{})) + 64
 
 func (e *entry) size() int64 {
 	n := len(e.key) + e.row.Size() + entryOverhead

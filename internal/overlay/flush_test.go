@@ -168,7 +168,7 @@ func TestDeleteOfNothing(t *testing.T) {
 }
 
 func TestEvictionForwards(t *testing.T) {
-	l := listen(t, store.NewBudget(700), true)
+	l := listen(t, store.NewBudget(1000), true)
 	l.write("a", "1")
 	l.write("b", "1")
 	l.get("a")

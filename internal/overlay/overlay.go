@@ -386,7 +386,7 @@ func (o *Overlay) commit(ctx context.Context) error {
 	}
 	failpoint.Hit("commit/acknowledged")
 	list := o.uncommitted()
-	o.changes = o.changes[:0]
+	o.changes = slices.Grow(o.changes[:0], len(list))
 	for _, e := range list {
 		if !e.void {
 			o.changes = append(o.changes, store.Change{Key: e.keyBytes(), Row: e.row})
