@@ -90,11 +90,18 @@ func BenchmarkCommitStaged(b *testing.B) {
 	keys := benchKeys(rows)
 	s, r := openBench(b), openRaw(b)
 	value := store.Value[[]byte]{Data: benchValue(), Timestamp: 1_700_000_000_000, Headers: benchHeaders}
-	sorted := slices.Clone(keys)
-	slices.SortFunc(sorted, bytes.Compare)
+	// Each row has bytes of its own on both sides, as they came.
+	type row struct{ key, encoded []byte }
+	values, sorted := make([][]byte, rows), make([]row, rows)
+	for i, k := range keys {
+		values[i] = bytes.Clone(value.Data)
+		sorted[i] = row{bytes.Clone(k), bytes.Clone(r.encoded)}
+	}
+	slices.SortFunc(sorted, func(a, b row) int { return bytes.Compare(a.key, b.key) })
 	var mine, other, mineCPU, otherCPU time.Duration
 	for b.Loop() {
-		for _, k := range keys {
+		for i, k := range keys {
+			value.Data = values[i]
 			check(s.Put(k, value))
 		}
 		start, used := time.Now(), cpu()
@@ -103,8 +110,8 @@ func BenchmarkCommitStaged(b *testing.B) {
 
 		start, used = time.Now(), cpu()
 		batch := grocksdb.NewWriteBatch()
-		for _, k := range sorted {
-			batch.PutCF(r.rows, k, r.encoded)
+		for i := range sorted {
+			batch.PutCF(r.rows, sorted[i].key, sorted[i].encoded)
 		}
 		check(r.db.Write(r.write, batch))
 		batch.Destroy()

@@ -31,12 +31,15 @@ func resident(t *testing.T) int64 {
 // collector lets a heap double before it runs. `make soak` puts ten million rows.
 func TestMemory(t *testing.T) {
 	const (
-		mib         = 1 << 20
-		buffers     = 3 * 16 * mib // of the family with the rows, without a common limit
-		distinct    = 2_000_000
+		mib      = 1 << 20
+		buffers  = 3 * 16 * mib // of the family with the rows, without a common limit
+		distinct = 2_000_000
 	)
 	cache, uncommitted, blocks := int64(16*mib), int64(16*mib), int64(8*mib)
 	puts := 100_000
+	if raceEnabled {
+		puts, cache, uncommitted = 10_000, mib, mib
+	}
 	if s := os.Getenv("FOREBAY_PUTS"); s != "" {
 		var err error
 		puts, err = strconv.Atoi(s)

@@ -1,7 +1,7 @@
 // Package crash kills processes that work on a store, and compares what is left with a
 // model. It has tests only; `make crash` runs them.
 //
-// A group is one directory and one variant: the guarantee (at-least-once or
+// A group is one directory and one variant: the family, the guarantee (at-least-once or
 // exactly-once), formats, cache, size of the memtables. In each cycle a child process
 // opens the directory, checks it, restores it from the changelog, checks it again, and
 // goes on with its input until it is killed with SIGKILL: at a mark of package failpoint
@@ -16,4 +16,8 @@
 //   - after the restore the rows are L up to its end, exactly-once without the records of
 //     aborted transactions, which is then also what the committed input makes;
 //   - at the end of the input they are what the whole input makes.
+//
+// Of window and session stores the first holds for every segment by its own offset, and the
+// others for what has not expired. Versioned stores are compared version by version by the
+// next child, before it restores anything.
 package crash
