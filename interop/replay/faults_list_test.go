@@ -128,6 +128,15 @@ var faults = []fault{
 		}},
 	},
 	{
+		name: "window-cache-memory", store: "window", explains: timedCacheMemory,
+		what:    "With a cache over memory, rows come in the order of either, and can come twice, with the old value too.",
+		section: "DESIGN.md, difference 7",
+		options: "plain, memory, cached",
+		parts: [][]string{{
+			`{"op":"put","k":"62","v":"01","start":60000}`, `{"op":"put","k":"6200","v":"02","start":60000}`, `{"op":"all"}`,
+		}},
+	},
+	{
 		name: "window-offsets", store: "window", avoided: true,
 		what: "After a crash that left segments at different changelog offsets, Kafka Streams restores from that of the newest segment" +
 			" that has one, and lacks what the others had not written.",
@@ -166,6 +175,22 @@ var faults = []fault{
 		section: "DESIGN.md, difference 7",
 		options: "headers, cached",
 		parts:   [][]string{{`{"op":"find","k":"61","end":0,"start":100000,"back":true}`}},
+	},
+	{
+		name: "session-cache-memory", store: "session", explains: timedCacheMemory,
+		what:    "As window-cache-memory.",
+		section: "DESIGN.md, difference 7",
+		options: "headers, memory, cached",
+		parts: [][]string{{
+			`{"op":"put","k":"61","v":"01","start":60000,"end":60000}`, `{"op":"put","k":"61","v":"02","start":0,"end":60000}`, `{"op":"fetchKeys"}`,
+		}},
+	},
+	{
+		name: "session-cache-times", store: "session", explains: sessionCacheTimes,
+		what:    "With a cache, sessions cannot be searched by end.",
+		section: "DESIGN.md, difference 7",
+		options: "headers, memory, cached",
+		parts:   [][]string{{`{"op":"findTime","end":0,"latest":1}`}},
 	},
 	{
 		name: "session-cache-remove", store: "session",

@@ -202,6 +202,35 @@ func sessionCacheFind(e *evidence) bool {
 		(e.failed("Window startMs time cannot be negative") || e.failed("segment interval has changed"))
 }
 
+func sessionCacheTimes(e *evidence) bool {
+	return e.cached() && e.op.common().Op == "findTime" && e.failed("UnsupportedOperationException")
+}
+
+// timedCacheMemory: the right rows, in another order, and perhaps again with the value that
+// the store below the cache has.
+func timedCacheMemory(e *evidence) bool {
+	got, ok := parsed(e.got)
+	right, okRight := parsed(e.right)
+	if !e.cached() || !e.options.Memory || !ok || !okRight {
+		return false
+	}
+	id := func(row []json.RawMessage) string { return unparsed([][]json.RawMessage{row[:len(row)-1]}) }
+	all, seen := map[string]string{}, map[string]bool{}
+	for _, row := range right {
+		all[id(row)] = unparsed([][]json.RawMessage{row})
+	}
+	for _, row := range got {
+		text, known := all[id(row)]
+		switch {
+		case known && text == unparsed([][]json.RawMessage{row}):
+			seen[text] = true
+		case !known && e.timedExtra(row) == "":
+			return false
+		}
+	}
+	return len(seen) == len(all)
+}
+
 func sessionMemoryInverted(e *evidence) bool {
 	op := e.op.(timedOp)
 	return e.options.Memory && op.Op == "fetchKeys" && bytes.Compare(op.K1, op.K2) > 0 && e.failed("inconsistent range")

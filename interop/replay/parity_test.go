@@ -91,6 +91,10 @@ var optionSets = map[string][]optionSet{
 		{Name: "headers, memory, duplicates", Format: "headers", Memory: true, Duplicates: true, Retention: 120_000, single: true},
 		{Name: "headers, cached", Format: "headers", Cache: 1 << 20, Retention: 120_000, young: true},
 		{Name: "headers, cached, lasting", Format: "headers", Cache: 1 << 20, Retention: lasting, young: true, wipe: true},
+		{Name: "timestamped, cached", Format: "timestamped", Cache: 1 << 20, Retention: 120_000, young: true},
+		{Name: "plain, memory, cached", Format: "plain", Memory: true, Cache: 1 << 20, Retention: 120_000, young: true},
+		{Name: "headers, time-ordered, cached", Format: "headers", Ordered: "index", Cache: 1 << 20, Retention: 120_000, young: true},
+		{Name: "timestamped, time-ordered, no index, cached", Format: "timestamped", Ordered: "noindex", Cache: 1 << 20, Retention: 120_000, young: true},
 		{Name: "timestamped, time-ordered", Format: "timestamped", Ordered: "index", Retention: 120_000, swap: true, wipe: true},
 		{Name: "timestamped, time-ordered, no index", Format: "timestamped", Ordered: "noindex", Retention: 120_000, swap: true, wipe: true},
 		{Name: "headers, time-ordered", Format: "headers", Ordered: "index", Retention: 120_000, swap: true, wipe: true},
@@ -105,6 +109,9 @@ var optionSets = map[string][]optionSet{
 		{Name: "headers, memory", Format: "headers", Memory: true, Retention: 120_000, swap: true},
 		{Name: "headers, cached", Format: "headers", Cache: 1 << 20, Retention: 120_000, young: true},
 		{Name: "headers, cached, lasting", Format: "headers", Cache: 1 << 20, Retention: lasting, young: true, wipe: true},
+		{Name: "plain, cached", Format: "plain", Cache: 1 << 20, Retention: 120_000, young: true},
+		{Name: "headers, memory, cached", Format: "headers", Memory: true, Cache: 1 << 20, Retention: 120_000, young: true},
+		{Name: "plain, time-ordered, cached", Format: "plain", Ordered: "index", Cache: 1 << 20, Retention: 120_000, young: true},
 		{Name: "plain, time-ordered", Format: "plain", Ordered: "index", Retention: 120_000, swap: true, wipe: true},
 		{Name: "plain, time-ordered, no index", Format: "plain", Ordered: "noindex", Retention: 120_000, swap: true, wipe: true},
 		{Name: "headers, time-ordered", Format: "headers", Ordered: "index", Retention: 120_000, swap: true, wipe: true},
@@ -226,7 +233,7 @@ func (g *generator) parityOp(o optionSet) scriptOp {
 	case "window":
 		op = g.windowOp(o.Retention, !o.kill)
 	case "session":
-		op = g.sessionOp(o.Retention, o.Ordered != "" || o.Memory)
+		op = g.sessionOp(o.Retention, (o.Ordered != "" || o.Memory) && (o.Cache == 0 || g.chance(0.1)))
 		if op.End < g.now-o.Retention/2 && o.kill { // nothing expires: a kill leaves open what stream time is known
 			op.End = g.now
 		}
