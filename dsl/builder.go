@@ -17,12 +17,16 @@ type Builder struct {
 	stores  map[string]*engine.Store
 	errs    []error
 	config  config
-	late    []func() // steps that need the whole topology, before it is built
+	readers map[engine.Topic]*engine.Node
+	streams map[string]reading // by their topics
+	// joined are streams that went through a repartition topic of their own name for a join.
+	joined map[*engine.Node]*engine.Node
+	late   []func() // steps that need the whole topology, before it is built
 }
 
 // NewBuilder returns an empty builder.
 func NewBuilder(options ...BuilderOption) *Builder {
-	b := &Builder{stores: map[string]*engine.Store{}, config: config{policy: Latest()}}
+	b := &Builder{stores: map[string]*engine.Store{}, readers: map[engine.Topic]*engine.Node{}, streams: map[string]reading{}, joined: map[*engine.Node]*engine.Node{}, config: config{policy: Latest()}}
 	for _, o := range options {
 		if err := o(&b.config); err != nil {
 			b.fail("NewBuilder", err)
@@ -98,6 +102,15 @@ func (b *Builder) nameOr(given, prefix string) string {
 
 // add appends a node behind its parents.
 func (b *Builder) add(n *engine.Node) *engine.Node {
+	if n.Source != nil {
+		for _, t := range n.Source.Topics {
+			t.Partitions = 0
+			if r := b.readers[t]; r != nil && r != n {
+				b.fail(n.Name, fmt.Errorf("the topic %q is read already, by %s", t.Name, r.Name))
+			}
+			b.readers[t] = n
+		}
+	}
 	if b.graph.Add(n) {
 		b.fail(n.Name, errors.New("the name is taken by another operator"))
 	}

@@ -52,7 +52,7 @@ func joinTable[K, V, T, R any](s *Stream[K, V], t *Table[K, T], join func(V, T) 
 		if base == "" {
 			base = s.node.Name
 		}
-		s = repartitioned(s, base, settings{})
+		s = repartitionedForJoin(s, base)
 	}
 	prefix := "KSTREAM-JOIN-"
 	if isLeft {

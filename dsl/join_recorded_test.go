@@ -1,6 +1,7 @@
 package dsl_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -102,6 +103,63 @@ var described = map[string]func(b *dsl.Builder){
 		s := lineIn(b, "a")
 		dsl.LeftJoinStreams(s, s, concat, joinWindows).To("out")
 	},
+}
+
+func init() {
+	maps.Copy(described, map[string]func(b *dsl.Builder){
+		"stream twice": func(b *dsl.Builder) {
+			lineIn(b, "a").To("x")
+			lineIn(b, "a").To("y")
+		},
+		"joins of one rekeyed stream": func(b *dsl.Builder) {
+			s := rekeyed(b, "a")
+			dsl.JoinTable(s, unnamed(b, "b"), concat).To("x")
+			dsl.LeftJoinTable(s, unnamed(b, "c"), concat).To("y")
+		},
+		"rekeyed self-join": func(b *dsl.Builder) {
+			s := rekeyed(b, "a")
+			dsl.JoinStreams(s, s, concat, joinWindows).To("x")
+		},
+		"rekeyed self-join named": func(b *dsl.Builder) {
+			s := rekeyed(b, "a")
+			dsl.JoinStreams(s, s, concat, joinWindows, dsl.Named("n")).To("x")
+		},
+		"stream joins of one rekeyed stream": func(b *dsl.Builder) {
+			s := rekeyed(b, "a")
+			dsl.JoinStreams(s, lineIn(b, "b"), concat, joinWindows).To("x")
+			dsl.JoinStreams(s, lineIn(b, "c"), concat, joinWindows).To("y")
+		},
+		"join and group of one rekeyed stream": func(b *dsl.Builder) {
+			s := rekeyed(b, "a")
+			dsl.JoinTable(s, unnamed(b, "b"), concat).To("x")
+			s.GroupByKey().Count(dsl.As("s")).ToStream().To("y")
+		},
+	})
+}
+
+// A topic has one source, except that a stream may be read again.
+func TestTopicsReadTwice(t *testing.T) {
+	for name, build := range map[string]func(b *dsl.Builder){
+		"stream and table": func(b *dsl.Builder) { lineIn(b, "a"); unnamed(b, "a") },
+		"table twice":      func(b *dsl.Builder) { unnamed(b, "a"); unnamed(b, "a") },
+		"overlap": func(b *dsl.Builder) {
+			lineIn(b, "a")
+			dsl.ReadStreams(b, []string{"a", "b"}, store.String(), store.String())
+		},
+		"stream and global": func(b *dsl.Builder) { lineIn(b, "a"); dsl.ReadGlobalTable(b, "a", store.String(), store.String()) },
+		"other types":       func(b *dsl.Builder) { lineIn(b, "a"); dsl.ReadStream(b, "a", store.String(), store.Int64()) },
+	} {
+		b := dsl.NewBuilder()
+		build(b)
+		_, err := b.Build()
+		require.ErrorContains(t, err, `the topic "a" is read already, by KSTREAM-SOURCE-`, name)
+	}
+	d := started(t, func(b *dsl.Builder) {
+		dsl.ReadStreams(b, []string{"a", "b"}, store.String(), store.String()).To("out")
+		out(dsl.MapValues(dsl.ReadStreams(b, []string{"b", "a"}, store.String(), store.String()), func(v string) *string { return text(v + "!") }))
+	})
+	feed(t, d, event{"a", "k", "x", 1, ""}, event{"b", "k", "y", 2, ""})
+	assert.Equal(t, []string{"k=x {} @1", "k=x! {} @1", "k=y {} @2", "k=y! {} @2"}, results(d))
 }
 
 // TestJoinNames compares names, numbers and stores with Kafka's descriptions.

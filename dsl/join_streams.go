@@ -186,9 +186,27 @@ func copartitioned[K, V any](s *Stream[K, V], join, suffix string) *Stream[K, V]
 		return s
 	}
 	if join == "" {
-		return repartitioned(s, s.node.Name, settings{})
+		return repartitionedForJoin(s, s.node.Name)
 	}
-	return repartitioned(s, join+suffix, settings{})
+	return repartitionedForJoin(s, join+suffix)
+}
+
+// repartitionedForJoin goes through a repartition topic. Joins without a name of the same
+// stream share one.
+func repartitionedForJoin[K, V any](s *Stream[K, V], base string) *Stream[K, V] {
+	if base != s.node.Name {
+		return repartitioned(s, base, settings{})
+	}
+	b := s.b
+	if through := b.joined[s.node]; through != nil {
+		b.counter += 3 // of nodes that are not made
+		out := *s
+		out.node, out.rekeyed = through, false
+		return &out
+	}
+	out := repartitioned(s, base, settings{})
+	b.joined[s.node] = out.node
+	return out
 }
 
 type joinNames struct {

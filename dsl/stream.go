@@ -2,6 +2,9 @@ package dsl
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/forebay-streams/forebay/dsl/internal/engine"
 	"github.com/forebay-streams/forebay/store"
@@ -27,7 +30,8 @@ func ReadStream[K, V any](b *Builder, topic string, key store.Serde[K], value st
 }
 
 // ReadStreams reads several topics as one stream. Records of different topics come in no
-// particular order.
+// particular order. To read the same topics again, as the same types, is to get the same
+// stream again, with the serdes and options of the first time.
 func ReadStreams[K, V any](b *Builder, topics []string, key store.Serde[K], value store.Serde[V], options ...SourceOption) *Stream[K, V] {
 	s := collect(options)
 	name := b.nameOr(s.name, "KSTREAM-SOURCE-")
@@ -35,8 +39,20 @@ func ReadStreams[K, V any](b *Builder, topics []string, key store.Serde[K], valu
 		b.fail(name, err)
 	}
 	key, value = known(key), known(value)
-	n := b.add(&engine.Node{Name: name, Source: source(b, name, key, value, s, topics...)})
-	return &Stream[K, V]{b: b, node: n, key: key, value: value}
+	again := strings.Join(slices.Sorted(slices.Values(topics)), "\x00") // which is in no topic's name
+	as := reading{key: reflect.TypeFor[K](), value: reflect.TypeFor[V]()}
+	if first := b.streams[again]; first.key == as.key && first.value == as.value {
+		return &Stream[K, V]{b: b, node: first.node, key: key, value: value}
+	}
+	as.node = b.add(&engine.Node{Name: name, Source: source(b, name, key, value, s, topics...)})
+	b.streams[again] = as
+	return &Stream[K, V]{b: b, node: as.node, key: key, value: value}
+}
+
+// reading is how topics are read as a stream.
+type reading struct {
+	node       *engine.Node
+	key, value reflect.Type
 }
 
 func source[K, V any](b *Builder, operator string, key store.Serde[K], value store.Serde[V], s settings, topics ...string) *engine.Source {
