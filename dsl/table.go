@@ -153,8 +153,18 @@ func (p *tableSource) Process(r engine.Record) error {
 		return err
 	}
 	at, err := p.rows.put(in, r.Key, r.Value, r.Timestamp, stored(old, ok))
-	if err != nil || at.rejected || p.cached {
+	if err != nil {
 		return err
+	}
+	if at.rejected {
+		p.c.Drop(tooOld)
+		return nil
+	}
+	if ok && r.Timestamp < old.timestamp && !at.stale {
+		p.c.Warn(outOfOrder)
+	}
+	if p.cached {
+		return nil
 	}
 	r.Headers, r.Stale = at.out, at.stale
 	if p.sendOld {
@@ -164,8 +174,10 @@ func (p *tableSource) Process(r engine.Record) error {
 }
 
 const (
-	nullKey   = "no key"
-	nullValue = "no value"
+	tooOld     = "too old for the history"
+	outOfOrder = "older than the row that it replaces"
+	nullKey    = "no key"
+	nullValue  = "no value"
 )
 
 // ToTable makes a table of the stream: each record is the new value of its key, a null

@@ -247,13 +247,20 @@ func (d *Driver) PipeAll(records ...Record) error {
 			return fmt.Errorf("%w: %d", store.ErrNegativeTimestamp, r.Timestamp)
 		}
 	}
-	for i, r := range records {
+	for _, r := range records {
 		d.enqueue(r)
-		if i == len(records)-1 {
+		if len(records) == 1 {
 			break
 		}
 		if err := d.step(r.Topic, func(*engine.Task) error { return nil }); err != nil {
 			return err
+		}
+	}
+	if len(records) > 1 {
+		for _, t := range d.tasks {
+			if err := d.commit(t); err != nil {
+				return err
+			}
 		}
 	}
 	return d.run()

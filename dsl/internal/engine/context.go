@@ -80,6 +80,10 @@ func (c *Context) Drop(reason string) { c.task.drop(c.node.Name, reason) }
 // EmitInterval is how much wall-clock time passes between two emissions, at least.
 func (c *Context) EmitInterval() time.Duration { return c.task.config.EmitInterval }
 
+// Warn logs what is odd about a record that is processed all the same: the first time, the
+// second, the fourth and so on.
+func (c *Context) Warn(what string) { c.task.warn(c.node.Name, what) }
+
 // Mark returns a value that is committed with the input offsets (the last emitted close of
 // a store, for example); ok is false when it was never set.
 func (c *Context) Mark(name string) (value int64, ok bool) {

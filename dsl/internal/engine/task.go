@@ -59,6 +59,7 @@ type Task struct {
 	schedules  []*schedule
 	closers    []func() error
 	dropped    map[drop]int64
+	warned     map[drop]int64
 }
 
 type partition struct {
@@ -74,7 +75,7 @@ func NewTask(g Group, c Config) (_ *Task, err error) {
 	t := &Task{
 		config: c, nodes: g.Nodes, streamTime: -1, current: nowhere,
 		sources: map[string]*Node{}, procs: map[*Node]Processor{}, states: map[string]State{},
-		times: map[partition]int64{}, marks: map[string]int64{}, shared: map[string]any{}, dropped: map[drop]int64{},
+		times: map[partition]int64{}, marks: map[string]int64{}, shared: map[string]any{}, dropped: map[drop]int64{}, warned: map[drop]int64{},
 	}
 	defer func() {
 		if err != nil {
@@ -378,10 +379,18 @@ func (t *Task) Dropped() (n int64) {
 }
 
 func (t *Task) drop(node, reason string) {
+	t.count(t.dropped, "record dropped", node, reason)
+}
+
+func (t *Task) warn(node, what string) {
+	t.count(t.warned, "record processed all the same", node, what)
+}
+
+func (t *Task) count(counts map[drop]int64, message, node, reason string) {
 	key := drop{node, reason}
-	t.dropped[key]++
-	if n := t.dropped[key]; n&(n-1) == 0 {
-		t.config.Logger.Warn("record dropped", "node", node, "reason", reason, "topic", t.current.Topic,
+	counts[key]++
+	if n := counts[key]; n&(n-1) == 0 {
+		t.config.Logger.Warn(message, "node", node, "reason", reason, "topic", t.current.Topic,
 			"partition", t.current.Partition, "offset", t.current.Offset, "total", n)
 	}
 }
