@@ -332,7 +332,12 @@ func (g *group) start(t task, change ...func(*exec.Cmd)) (words, error) {
 	}
 	out := words{closed: -1}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+string(spec))
+	// What a killed child leaves there goes with the group's directory.
+	temp := g.path("tmp")
+	if err := os.MkdirAll(temp, 0o755); err != nil {
+		return words{}, err
+	}
+	cmd.Env = append(os.Environ(), childEnv+"="+string(spec), "TMPDIR="+temp)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	for _, f := range change {
