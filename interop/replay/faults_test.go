@@ -14,14 +14,19 @@ type evidence struct {
 	op                   scriptOp
 	right, expected, got string // expected: with the faults that the model follows
 	touched              map[string]bool
+	removed              int64       // the latest end of a session that was removed in this part
 	model                parityModel // the right one
+	handed               bool        // forebay answered, from what Kafka left
 }
 
 // explain names the fault that an answer shows, "" for none.
 func explain(e *evidence) string {
 	for i := range faults {
 		f := &faults[i]
-		if f.explains != nil && f.store == e.options.Store && f.explains(e) {
+		if f.explains == nil || f.store != e.options.Store || e.handed && !f.left {
+			continue
+		}
+		if f.explains(e) {
 			return f.name
 		}
 	}
@@ -198,8 +203,53 @@ func windowCacheRepeats(e *evidence) bool {
 
 func sessionCacheFind(e *evidence) bool {
 	op := e.op.(timedOp)
-	return e.cached() && op.Back && (op.Op == "find" || op.Op == "fetchKey") &&
-		(e.failed("Window startMs time cannot be negative") || e.failed("segment interval has changed"))
+	if !e.cached() || !op.Back || op.Op != "find" && op.Op != "fetchKey" {
+		return false
+	}
+	m := e.model.(*timedParity)
+	return e.failed("Window startMs time cannot be negative") || e.failed("segment interval has changed") ||
+		e.lacks(func(r timedRow) bool { return e.touched[string(m.logKey(r))] })
+}
+
+// lacks tells whether an answer is the right one but for rows that it may lack, and for
+// extra ones that a cache may show.
+func (e *evidence) lacks(may func(timedRow) bool) bool {
+	got, ok := parsed(e.got)
+	right, okRight := parsed(e.right)
+	if !ok || !okRight {
+		return false
+	}
+	got = slices.DeleteFunc(got, func(row []json.RawMessage) bool { return e.cached() && e.timedExtra(row) != "" })
+	for _, row := range right {
+		if len(got) > 0 && unparsed(got[:1]) == unparsed([][]json.RawMessage{row}) {
+			got = got[1:]
+			continue
+		}
+		if r, ok := e.timedKey(row); !ok || !may(r) {
+			return false
+		}
+	}
+	return len(got) == 0
+}
+
+// sessionCacheRemove: in memory, where a remove moves no stream time, sessions expire.
+func sessionCacheRemove(e *evidence) bool {
+	if !e.cached() || !e.options.Memory {
+		return false
+	}
+	may := func(r timedRow) bool { return r.end <= e.removed-e.options.Retention }
+	if op := e.op.(timedOp); op.Op == "fetchSession" {
+		return e.got == "null" && may(timedRow{end: op.End})
+	}
+	return e.lacks(may)
+}
+
+func sessionOrderedCleanup(e *evidence) bool {
+	if e.options.Ordered != "index" || e.op.common().Op != "findTime" {
+		return false
+	}
+	m := e.model.(*timedParity)
+	return e.lacks(func(r timedRow) bool { return m.id(r) < (m.stream-m.retention)/m.interval })
 }
 
 func sessionCacheTimes(e *evidence) bool {
