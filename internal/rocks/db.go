@@ -134,6 +134,8 @@ func OpenReadOnly(dir string, listed []string, logDir string) (*DB, error) {
 	d := &DB{dir: dir, options: newOptions(nil), scans: map[*Scan]struct{}{}, snapshots: map[*Snapshot]struct{}{}}
 	live.Add(1)
 	d.options.db.SetDbLogDir(logDir)
+	// A look must not open every file of a large database: that is the open's.
+	d.options.db.SetMaxOpenFiles(readOnlyFiles)
 	db, handles, err := grocksdb.OpenDbForReadOnlyColumnFamilies(d.options.db, dir, listed, d.familyOptions(listed), false)
 	if err != nil {
 		d.free()
@@ -145,6 +147,9 @@ func OpenReadOnly(dir string, listed []string, logDir string) (*DB, error) {
 	}
 	return d, nil
 }
+
+// readOnlyFiles is how many files a read-only database holds open.
+const readOnlyFiles = 64
 
 func (d *DB) attach(db *grocksdb.DB) {
 	d.db = db
