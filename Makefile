@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-RACE_PKGS   ?= ./store/... ./internal/... ./migration/... ./kv/... ./windowed/... ./session/... ./versioned/... ./changelog/...
+RACE_PKGS   ?= ./store/... ./internal/... ./migration/... ./kv/... ./windowed/... ./session/... ./versioned/... ./changelog/... ./dsl/internal/... ./dsl/single
 BENCH       ?= .
 BENCH_PKGS  ?= ./...
 ROWS        ?= 1000000

@@ -67,6 +67,12 @@ func TestBuildErrors(t *testing.T) {
 			split.Default()
 			split.Branch(present)
 		}},
+		{"a function of other types", "dsl: KSTREAM-SOURCE-0000000000: the function of Time is func(int64, string, int64, int64) int64, which does not take a key string and a value *string", func(b *dsl.Builder) {
+			dsl.ReadStream[string, *string](b, "a", nil, nil, dsl.Time(func(int64, string, int64, int64) int64 { return 0 }))
+		}},
+		{"a partitioner of other types", "dsl: to: the function of Partitioner is func(string, string, string, int32) int32, which does not take a key string and a value *string", func(b *dsl.Builder) {
+			read(b, "a").To("out", dsl.Named("to"), dsl.Partitioner(func(string, string, string, int32) int32 { return 0 }))
+		}},
 		{"two builders", "dsl: KSTREAM-MERGE-0000000001: its inputs are of different builders", func(b *dsl.Builder) {
 			read(b, "a").Merge(read(dsl.NewBuilder(), "b"))
 		}},

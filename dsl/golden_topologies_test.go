@@ -113,7 +113,7 @@ var topologies = map[string]func(b *dsl.Builder){
 	},
 	"table-filter-map": func(b *dsl.Builder) {
 		kept := table(b, "a", "s").Filter(func(_ string, v *string) bool { return *v >= "c" }, dsl.As("f"))
-		out(dsl.MapTableValues(kept, func(v *string) *string { return text(*v + "!") }, dsl.As("m")).ToStream())
+		out(dsl.MapTableValues(kept, func(v *string) *string { return text(*v + "!") }, nil, dsl.As("m")).ToStream())
 	},
 	"to-table": func(b *dsl.Builder) {
 		marked := dsl.MapValues(read(b, "a"), func(v *string) *string {

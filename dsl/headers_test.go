@@ -78,7 +78,7 @@ var governed = map[string]func(b *dsl.Builder, options ...dsl.StoreOption){
 		out(dsl.ReadTable[string, *string](b, "a", nil, nil).Filter(present, o...).ToStream())
 	},
 	"map values": func(b *dsl.Builder, o ...dsl.StoreOption) {
-		out(dsl.MapTableValues(dsl.ReadTable[string, *string](b, "a", nil, nil), func(v *string) *string { return v }, o...).ToStream())
+		out(dsl.MapTableValues(dsl.ReadTable[string, *string](b, "a", nil, nil), func(v *string) *string { return v }, nil, o...).ToStream())
 	},
 	"table count": func(b *dsl.Builder, o ...dsl.StoreOption) {
 		t := dsl.ReadTable[string, *string](b, "a", nil, nil)

@@ -1,10 +1,6 @@
 package dsl
 
-import (
-	"time"
-
-	"github.com/forebay-streams/forebay/dsl/internal/engine"
-)
+import "time"
 
 // settings is what the options of one operator say.
 type settings struct {
@@ -25,8 +21,8 @@ type settings struct {
 
 	// Topics.
 	partitions  int
-	partitioner func(topic string, r engine.Record, partitions int32) int32
-	timestamp   func(r engine.Record, previous int64) int64
+	partitioner any // func(topic string, key K, value V, partitions int32) int32
+	timestamp   any // func(key K, value V, timestamp, previous int64) int64
 
 	// Joins.
 	grace *time.Duration
@@ -145,13 +141,9 @@ func (ConsumedOption) ofTable()          {}
 
 // Time sets where a record's timestamp (ms) comes from, instead of the record: the record
 // is dropped if the function answers a negative one. previous is the largest timestamp of
-// the partition so far, -1 at first.
+// the partition so far, -1 at first. K and V must be those of the stream.
 func Time[K, V any](extract func(key K, value V, timestamp, previous int64) int64) ConsumedOption {
-	return func(s *settings) {
-		s.timestamp = func(r engine.Record, previous int64) int64 {
-			return extract(as[K](r.Key), as[V](r.Value), r.Timestamp, previous)
-		}
-	}
+	return func(s *settings) { s.timestamp = extract }
 }
 
 // PartitionOption is a [SinkOption] and a [RepartitionOption].
@@ -162,13 +154,9 @@ func (PartitionOption) ofSink()           {}
 func (PartitionOption) ofRepartition()    {}
 
 // Partitioner chooses a record's partition. Default: by the hash of the serialized key, as
-// Kafka's producer does.
+// Kafka's producer does. K and V must be those of the stream.
 func Partitioner[K, V any](choose func(topic string, key K, value V, partitions int32) int32) PartitionOption {
-	return func(s *settings) {
-		s.partitioner = func(topic string, r engine.Record, partitions int32) int32 {
-			return choose(topic, as[K](r.Key), as[V](r.Value), partitions)
-		}
-	}
+	return func(s *settings) { s.partitioner = choose }
 }
 
 // Partitions is the number of partitions of a repartition topic. Default: as many as its

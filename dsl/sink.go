@@ -31,7 +31,7 @@ func (s *Stream[K, V]) ToTopics(choose func(key K, value V, r store.Record) stri
 
 func sink[K, V any](s *Stream[K, V], operator string, topic engine.Topic, o settings) *engine.Sink {
 	k, v := serdeFor(s.b, operator, "a key", s.key), serdeFor(s.b, operator, "a value", s.value)
-	return &engine.Sink{Topic: topic, Encode: encodePlain(k, v), Partition: partition(o, s.key)}
+	return &engine.Sink{Topic: topic, Encode: encodePlain(k, v), Partition: partition[K, V](s.b, operator, o, s.key)}
 }
 
 func encodePlain[K, V any](k codec[K], v codec[V]) func(string, *store.Headers, engine.Record) ([]byte, []byte, error) {
@@ -48,9 +48,15 @@ func encodePlain[K, V any](k codec[K], v codec[V]) func(string, *store.Headers, 
 
 // partition is how a sink chooses: as the user says, or by the hash of the key; of a
 // windowed key only the inner one counts.
-func partition[K any](o settings, key store.Serde[K]) func(string, engine.Record, []byte, int32) int32 {
-	if choose := o.partitioner; choose != nil {
-		return func(topic string, r engine.Record, _ []byte, n int32) int32 { return choose(topic, r, n) }
+func partition[K, V any](b *Builder, operator string, o settings, key store.Serde[K]) func(string, engine.Record, []byte, int32) int32 {
+	if o.partitioner != nil {
+		choose, ok := o.partitioner.(func(string, K, V, int32) int32)
+		if !ok {
+			b.fail(operator, wrongTypes[K, V]("Partitioner", o.partitioner))
+		}
+		return func(topic string, r engine.Record, _ []byte, n int32) int32 {
+			return choose(topic, as[K](r.Key), as[V](r.Value), n)
+		}
 	}
 	inner := func(b []byte) []byte { return b }
 	if w, ok := key.(interface{ inner([]byte) []byte }); ok {

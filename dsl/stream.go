@@ -57,7 +57,16 @@ type reading struct {
 
 func source[K, V any](b *Builder, operator string, key store.Serde[K], value store.Serde[V], s settings, topics ...string) *engine.Source {
 	k, v := serdeFor(b, operator, "a key", key), serdeFor(b, operator, "a value", value)
-	out := &engine.Source{Timestamp: s.timestamp, Decode: decodePlain(k, v)}
+	out := &engine.Source{Decode: decodePlain(k, v)}
+	if s.timestamp != nil {
+		extract, ok := s.timestamp.(func(K, V, int64, int64) int64)
+		if !ok {
+			b.fail(operator, wrongTypes[K, V]("Time", s.timestamp))
+		}
+		out.Timestamp = func(r engine.Record, previous int64) int64 {
+			return extract(as[K](r.Key), as[V](r.Value), r.Timestamp, previous)
+		}
+	}
 	for _, t := range topics {
 		out.Topics = append(out.Topics, engine.Topic{Name: t})
 	}

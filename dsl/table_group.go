@@ -145,7 +145,7 @@ func aggregateTable[K, V, A any](g *GroupedTable[K, V], prefix string, f tableFo
 	topic := engine.Topic{Name: base + "-repartition", Internal: true}
 	k, v := serdeFor(b, sinkName, "a key", g.key), serdeFor(b, sinkName, "a value", g.value)
 	b.add(&engine.Node{Name: sinkName, Parents: []*engine.Node{g.node}, Sink: &engine.Sink{
-		Topic: topic, Encode: encodeChange(k, v), Partition: partition(settings{}, g.key)}})
+		Topic: topic, Encode: encodeChange(k, v), Partition: partition[K, V](b, sinkName, settings{}, g.key)}})
 	source := b.add(&engine.Node{Name: sourceName, Source: &engine.Source{Topics: []engine.Topic{topic}, Decode: decodeChange(k, v)}})
 	st, open := keyValue(b, name, storeName, g.key, value, s)
 	sendOld := false

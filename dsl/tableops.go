@@ -6,7 +6,7 @@ import (
 )
 
 // Filter keeps the rows that the predicate holds for; of others it deletes the key. The
-// result has a store only with [As] or another store option.
+// result has a store only with [As].
 func (t *Table[K, V]) Filter(keep func(key K, value V) bool, options ...StoreOption) *Table[K, V] {
 	return t.filter(keep, true, options)
 }
@@ -32,14 +32,17 @@ func (t *Table[K, V]) filter(predicate func(K, V) bool, keep bool, options []Sto
 }
 
 // MapTableValues turns each value of a table into another. The result has a store only with
-// [As] or another store option.
-func MapTableValues[K, V, W any](t *Table[K, V], to func(value V) W, options ...StoreOption) *Table[K, W] {
-	return MapTableValuesWithKey(t, func(_ K, v V) W { return to(v) }, options...)
+// [As]. A nil serde is the one known for the type.
+func MapTableValues[K, V, W any](t *Table[K, V], to func(value V) W, value store.Serde[W], options ...StoreOption) *Table[K, W] {
+	return MapTableValuesWithKey(t, func(_ K, v V) W { return to(v) }, value, options...)
 }
 
 // MapTableValuesWithKey is MapTableValues with a look at the key, which must not be changed.
-func MapTableValuesWithKey[K, V, W any](t *Table[K, V], to func(key K, value V) W, options ...StoreOption) *Table[K, W] {
-	return derive(t, "KTABLE-MAPVALUES-", collect(options), sameSerde[V, W](t.value), func(_ *engine.Context, key any, r row) (any, error) {
+func MapTableValuesWithKey[K, V, W any](t *Table[K, V], to func(key K, value V) W, value store.Serde[W], options ...StoreOption) *Table[K, W] {
+	if value == nil {
+		value = sameSerde[V, W](t.value)
+	}
+	return derive(t, "KTABLE-MAPVALUES-", collect(options), value, func(_ *engine.Context, key any, r row) (any, error) {
 		return box(to(as[K](key), as[V](r.value))), nil
 	}, false)
 }
