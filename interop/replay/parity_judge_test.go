@@ -62,9 +62,7 @@ func judge(s *parityScript, all [2][]outcome) (list []difference) {
 					return a
 				}
 				expected := answer
-				if !isRead(op) {
-					expected = ask()
-				} else if got != answer {
+				if got != answer || !isRead(op) { // reads leave the model as it is
 					expected = ask()
 				}
 				if got == answer {
@@ -73,28 +71,13 @@ func judge(s *parityScript, all [2][]outcome) (list []difference) {
 				d := difference{lane: n, part: i, line: line}
 				switch {
 				case got == expected:
-					d.fault = m.spoiled()
-					for _, f := range m.faults() {
-						if *f.on && isRead(op) {
-							*f.on = false
-							if ask() == answer {
-								d.fault = f.name
-							}
-							*f.on = true
-						} else if *f.on && d.fault == "" {
-							d.fault = f.name
-						}
-					}
+					d.fault = followedFault(m, op, func() bool { return ask() == answer })
 				case s.kafka(n, i) || s.Swap && i > 0:
 					d.fault = explain(&evidence{s.Options, op, answer, expected, got, touched, removed, right, !s.kafka(n, i)})
 				}
 				if d.fault == "" {
-					side := "forebay"
-					if s.kafka(n, i) {
-						side = "Kafka"
-					}
 					text, _ := marshal(op)
-					d.text = fmt.Sprintf("part %d, line %d: %s\n  right:    %s\n  %-8s  %s", i, line, text, answer, side+":", got)
+					d.text = fmt.Sprintf("part %d, line %d: %s\n  right:    %s\n  %-9s %s", i, line, text, answer, s.side(n, i)+":", got)
 					if expected != answer {
 						d.text += "\n  expected: " + expected
 					}
@@ -121,6 +104,26 @@ func judge(s *parityScript, all [2][]outcome) (list []difference) {
 		list = append(list, s.sameDumps(i, all[0][i].dumps, all[1][i].dumps, right, models)...)
 	}
 	return list
+}
+
+// followedFault names the fault by which a model's answer is not the right one: the one
+// without which it is.
+func followedFault(m parityModel, op scriptOp, right func() bool) string {
+	fault := m.spoiled()
+	for _, f := range m.faults() {
+		switch {
+		case !*f.on:
+		case isRead(op):
+			*f.on = false
+			if right() {
+				fault = f.name
+			}
+			*f.on = true
+		case fault == "":
+			fault = f.name
+		}
+	}
+	return fault
 }
 
 func (s *parityScript) side(lane, part int) string {
