@@ -199,9 +199,15 @@ func (a *App) produce(p engine.Produced) error {
 func (a *App) Run(ctx context.Context, done func(processed int) bool) error {
 	uncommitted := 0
 	for processed := 0; !done(processed); {
-		fetches := a.consumer.PollRecords(ctx, pollRecords)
-		if err := fetches.Err(); err != nil {
+		fetches, idle, err := a.poll(ctx, uncommitted > 0)
+		if err != nil {
 			return err
+		}
+		if idle {
+			if err := a.Commit(ctx); err != nil {
+				return err
+			}
+			uncommitted = 0
 		}
 		for r := range fetches.RecordsAll() {
 			if err := a.process(r); err != nil {
@@ -218,6 +224,26 @@ func (a *App) Run(ctx context.Context, done func(processed int) bool) error {
 	}
 	return a.Commit(ctx)
 }
+
+// poll waits for records. With something to commit it does not wait for long: caches hold
+// results back until then.
+func (a *App) poll(ctx context.Context, pending bool) (fetches kgo.Fetches, idle bool, err error) {
+	wait := ctx
+	if pending {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeout(ctx, idleCommit)
+		defer cancel()
+	}
+	fetches = a.consumer.PollRecords(wait, pollRecords)
+	err = fetches.Err()
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil, true, nil
+	}
+	return fetches, false, err
+}
+
+// idleCommit is how long an application waits for more records before it commits.
+const idleCommit = 100 * time.Millisecond
 
 func (a *App) process(r *kgo.Record) error {
 	in := engine.Input{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: changelog.RecordOf(r).Timestamp,
