@@ -31,15 +31,6 @@ func (w Session) Search(t, streamTime int64) (earliestEnd, latestStart int64) {
 	return max(0, sub(t, w.Gap), w.CloseTime(streamTime)), add(t, w.Gap)
 }
 
-// Merge is the session of a record at t and those it joins.
-func (w Session) Merge(found []Span, t int64) Span {
-	merged := Span{t, t}
-	for _, f := range found {
-		merged.Start, merged.End = min(merged.Start, f.Start), max(merged.End, f.End)
-	}
-	return merged
-}
-
 // Emit returns the ends of the sessions to emit at the close time; see [Time.Emit].
 func (w Session) Emit(last, closeTime int64) (s Scan, ok bool) {
 	if closeTime <= last || closeTime <= 0 {

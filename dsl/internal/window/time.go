@@ -1,7 +1,5 @@
 package window
 
-import "math"
-
 // Time is tumbling windows, or hopping ones if they advance by less than their size.
 // Their end does not belong to them.
 type Time struct{ Size, Advance, Grace int64 }
@@ -60,23 +58,4 @@ func (w Time) Emit(last, closeTime int64) (s Scan, ok bool) {
 		return Scan{}, false
 	}
 	return s, true
-}
-
-// Unlimited is one window that never ends.
-type Unlimited struct{ Start int64 }
-
-// Check returns a [store.ErrConfig] for a window that cannot be.
-func (w Unlimited) Check() error {
-	if w.Start < 0 {
-		return configErr("the window starts at %d ms, and must not start before 0", w.Start)
-	}
-	return nil
-}
-
-// Append appends the window to dst if it contains t.
-func (w Unlimited) Append(dst []Span, t int64) []Span {
-	if t < w.Start {
-		return dst
-	}
-	return append(dst, Span{w.Start, math.MaxInt64})
 }

@@ -19,7 +19,6 @@ func TestCheck(t *testing.T) {
 		"advance":       window.Time{Size: 5, Advance: 0},
 		"long advance":  window.Time{Size: 5, Advance: 6},
 		"grace":         window.Time{Size: 5, Advance: 5, Grace: -1},
-		"start":         window.Unlimited{Start: -1},
 		"difference 0":  window.Sliding{},
 		"sliding grace": window.Sliding{Difference: 1, Grace: -1},
 		"gap":           window.Session{},
@@ -30,7 +29,7 @@ func TestCheck(t *testing.T) {
 		require.ErrorIs(t, bad.Check(), store.ErrConfig, name)
 	}
 	for _, good := range []interface{ Check() error }{
-		window.Time{Size: 1, Advance: 1}, window.Unlimited{}, window.Sliding{Difference: 1}, window.Session{Gap: 1},
+		window.Time{Size: 1, Advance: 1}, window.Sliding{Difference: 1}, window.Session{Gap: 1},
 		window.Join{}, window.Join{Before: -5, After: 5}, window.Join{Before: 5, After: -5},
 	} {
 		require.NoError(t, good.Check())
@@ -61,8 +60,6 @@ func TestTimeExamples(t *testing.T) {
 	w := window.Time{Size: 10, Advance: 10, Grace: 5}
 	assert.False(t, w.Closed(20, 24))
 	assert.True(t, w.Closed(20, 25))
-	assert.Equal(t, []window.Span{{3, math.MaxInt64}}, window.Unlimited{Start: 3}.Append(nil, 3))
-	assert.Empty(t, window.Unlimited{Start: 3}.Append(nil, 2))
 }
 
 // Every window that contains a time, by the definition.
@@ -298,9 +295,6 @@ func TestSlidingClosed(t *testing.T) {
 
 func TestSession(t *testing.T) {
 	w := window.Session{Gap: 5, Grace: 3}
-	assert.Equal(t, window.Span{Start: 15, End: 15}, w.Merge(nil, 15))
-	assert.Equal(t, window.Span{Start: 10, End: 20}, w.Merge([]window.Span{{Start: 10, End: 10}, {Start: 20, End: 20}}, 15))
-	assert.Equal(t, window.Span{Start: 10, End: 20}, w.Merge([]window.Span{{Start: 10, End: 20}}, 15))
 	assert.False(t, w.Late(12, 20))
 	assert.True(t, w.Late(11, 20))
 	earliest, latest := w.Search(15, 15)

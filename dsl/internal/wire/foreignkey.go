@@ -180,12 +180,3 @@ func AppendForeignKey(dst, foreign, primary []byte) ([]byte, error) {
 	}
 	return append(append(appendLength(dst, len(foreign)), foreign...), primary...), nil
 }
-
-// ParseForeignKey takes a key of the subscription store apart. The error is
-// [store.ErrCorrupt]: foreign_key_length.
-func ParseForeignKey(b []byte) (foreign, primary []byte, err error) {
-	r := reader{b: b}
-	foreign = r.bytes(r.int32("foreign_key_length"), "foreign_key_length")
-	primary = r.rest()
-	return foreign, primary, r.err
-}

@@ -92,14 +92,6 @@ func TestForeignKeys(t *testing.T) {
 		b, err := wire.AppendForeignKey(nil, formatdoc.Hex(t, row[0]), formatdoc.Hex(t, row[1]))
 		require.NoError(t, err)
 		assert.Equal(t, formatdoc.Hex(t, row[2]), b)
-		foreign, primary, err := wire.ParseForeignKey(b)
-		require.NoError(t, err)
-		assert.Equal(t, formatdoc.Hex(t, row[0]), foreign)
-		assert.Equal(t, formatdoc.Hex(t, row[1]), primary)
-	}
-	for _, b := range []string{"-", "000000", "ffffffff", "0000000261"} {
-		_, _, err := wire.ParseForeignKey(formatdoc.Hex(t, b))
-		assert.Equal(t, "foreign_key_length", reason(t, err), b)
 	}
 	for _, row := range formatdoc.Rows(t, page, "hashes", 2) {
 		assert.Equal(t, hash(t, row[1]), wire.HashOf(formatdoc.Hex(t, row[0])))
