@@ -3,6 +3,10 @@ package dsl_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -103,6 +107,25 @@ func BenchmarkBareStore(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+		})
+	}
+}
+
+// BenchmarkKafkaDriver is BenchmarkDriver with rounds of one record, on the topology test
+// driver of Kafka Streams, which is warmed up first. make interop-deps fetches it.
+func BenchmarkKafkaDriver(b *testing.B) {
+	file, err := exec.Command("../scripts/interop.sh").Output()
+	require.NoError(b, err)
+	classpath, err := os.ReadFile(strings.TrimSpace(string(file)))
+	require.NoError(b, err)
+	for name := range benchmarked {
+		b.Run(name, func(b *testing.B) {
+			out, err := exec.Command("java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+				"-cp", strings.TrimSpace(string(classpath)), "DslBench", name, strconv.Itoa(b.N), b.TempDir()).Output()
+			require.NoError(b, err)
+			ns, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+			require.NoError(b, err)
+			b.ReportMetric(ns, "ns/op") // without the start of the JVM
 		})
 	}
 }
