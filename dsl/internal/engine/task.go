@@ -52,6 +52,7 @@ type Task struct {
 
 	current    store.Record
 	running    *Node // whose processor is at work
+	runs       int   // how often one was
 	streamTime int64
 	times      map[partition]int64
 	marks      map[string]int64
@@ -201,6 +202,7 @@ func (t *Task) forward(from *Node, r Record, only string) error {
 func (t *Task) run(n *Node, r Record) (err error) {
 	from := t.running
 	t.running = n
+	t.runs++
 	if n.Sink != nil {
 		err = t.send(n.Sink, r)
 	} else {
@@ -264,11 +266,16 @@ func (t *Task) Punctuate() error {
 	return nil
 }
 
-// Flush forwards and logs what the caches hold back, in the order of the topology.
+// Flush forwards and logs what the caches hold back, in the order of the topology. What is
+// forwarded may be written to a store that was flushed before, one that a processor further
+// up uses too: then they are flushed again, until nothing is forwarded any more.
 func (t *Task) Flush(ctx context.Context) error {
-	for _, s := range t.owned {
-		if err := t.guard(func() error { return s.Flush(ctx) }); err != nil {
-			return err
+	for before := -1; before != t.runs; {
+		before = t.runs
+		for _, s := range t.owned {
+			if err := t.guard(func() error { return s.Flush(ctx) }); err != nil {
+				return err
+			}
 		}
 	}
 	for _, n := range t.nodes {
