@@ -44,6 +44,12 @@ func TestBuildErrors(t *testing.T) {
 		{"limits of a union", "dsl: KSTREAM-AGGREGATE-0000000001: bad configuration: Union keeps at most 0 headers of 8192 bytes; both must be at least 1", func(b *dsl.Builder) {
 			grouped(b).Count(dsl.As("s"), dsl.Headers(dsl.Union(0, 8192)))
 		}},
+		{"a policy without a function", "dsl: KSTREAM-AGGREGATE-0000000001: the header policy has no function; use one of Latest, Empty, First, Union and MergeHeaders", func(b *dsl.Builder) {
+			grouped(b).Count(dsl.As("s"), dsl.Headers(dsl.MergeHeaders(nil)))
+		}},
+		{"no policy", "dsl: KSTREAM-AGGREGATE-0000000001: the header policy has no function; use one of Latest, Empty, First, Union and MergeHeaders", func(b *dsl.Builder) {
+			grouped(b).Count(dsl.As("s"), dsl.Headers(dsl.HeaderPolicy{}))
+		}},
 		{"retention without windows", "dsl: KSTREAM-AGGREGATE-0000000001: Retention is for windows and sessions; this store has none", func(b *dsl.Builder) {
 			grouped(b).Count(dsl.As("s"), dsl.Retention(time.Hour))
 		}},

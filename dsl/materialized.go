@@ -17,8 +17,8 @@ func (b *Builder) rowHeaders(operator string, s settings) (on bool, p HeaderPoli
 	case s.policy != nil && s.noHeaders:
 		b.fail(operator, errors.New("Headers and NoHeaders exclude each other"))
 	case s.policy != nil:
-		if s.policy.err != nil {
-			b.fail(operator, s.policy.err)
+		if err := s.policy.check(); err != nil {
+			b.fail(operator, err)
 		}
 		return true, *s.policy
 	case s.noHeaders:

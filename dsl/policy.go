@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -54,7 +55,20 @@ func (p HeaderPolicy) Trimmed() int64 {
 // MergeHeaders is a policy of the user's own. stored is nil when there is no row; both are
 // read-only. The function must be deterministic; the zero value is no headers.
 func MergeHeaders(f func(stored *store.Headers, incoming store.Headers) store.Headers) HeaderPolicy {
+	if f == nil {
+		return HeaderPolicy{name: "func", err: errNoMerge}
+	}
 	return HeaderPolicy{name: "func", merge: policy.Func(f)}
+}
+
+var errNoMerge = errors.New("the header policy has no function; use one of Latest, Empty, First, Union and MergeHeaders")
+
+// check is what is wrong with a policy.
+func (p HeaderPolicy) check() error {
+	if p.err == nil && p.merge == nil {
+		return errNoMerge
+	}
+	return p.err
 }
 
 // empty tells whether records are forwarded with their own headers, whatever is stored.
@@ -94,7 +108,7 @@ func StoreFormat(format string) BuilderOption {
 // DefaultHeaderPolicy is forebay.header.policy: the policy of all stores that name none.
 // Default: [Latest].
 func DefaultHeaderPolicy(p HeaderPolicy) BuilderOption {
-	return func(c *config) error { c.policy = p; return p.err }
+	return func(c *config) error { c.policy = p; return p.check() }
 }
 
 // StoresInMemory is dsl.store.suppliers.class with the in-memory suppliers: all stores are
