@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -53,6 +54,7 @@ type App struct {
 	restored int64
 	next     map[string]kgo.EpochOffset // what to read next, of each topic that was read
 	behind   bool                       // some of it is not committed
+	failed   error                      // in the middle of a batch: nothing runs or commits any more
 }
 
 const (
@@ -144,11 +146,17 @@ func (a *App) prepare(ctx context.Context) error {
 			a.sources = append(a.sources, name)
 		}
 	}
-	topics, err := adm.ListTopics(ctx, a.sources...)
+	users := slices.Clone(a.sources)
+	for _, n := range a.graph.Nodes {
+		if n.Sink != nil && n.Sink.Dynamic == nil {
+			users = append(users, n.Sink.Topic.In(a.config.App))
+		}
+	}
+	topics, err := adm.ListTopics(ctx, users...)
 	if err != nil {
 		return err
 	}
-	for _, name := range a.sources {
+	for _, name := range users {
 		if err := topics[name].Err; err != nil {
 			return fmt.Errorf("the topic %q: %w", name, err)
 		}
@@ -191,16 +199,28 @@ func (a *App) produce(p engine.Produced) error {
 		Topic: p.Topic, Partition: max(p.Partition, onlyPartition), Key: p.Key, Value: p.Value,
 		Timestamp: time.UnixMilli(p.Timestamp), Headers: headers,
 	}, a.sent.Promise())
-	return a.sent.Err()
+	return nil // a commit tells: to ask here would be to wait for the record
 }
 
 // Run processes records until done, which is asked after each batch with the number of
-// records processed so far, or ctx ends. What was processed is committed.
+// records processed so far, or ctx ends. What was processed is committed. After an error in
+// the middle of a batch the application must be closed and opened again, from the last
+// commit: the rest of the batch would be missed.
 func (a *App) Run(ctx context.Context, done func(processed int) bool) error {
+	if a.failed != nil {
+		return a.failed
+	}
 	uncommitted := 0
-	for processed := 0; !done(processed); {
+	for processed := 0; !done(processed) && ctx.Err() == nil; {
 		fetches, idle, err := a.poll(ctx, uncommitted > 0)
-		if err != nil {
+		switch {
+		case err == nil:
+		case fetches.NumRecords() > 0:
+			a.failed = err
+			return err
+		case ctx.Err() != nil:
+			return errors.Join(err, a.commitAnyway(ctx))
+		default:
 			return err
 		}
 		if idle {
@@ -211,19 +231,34 @@ func (a *App) Run(ctx context.Context, done func(processed int) bool) error {
 		}
 		for r := range fetches.RecordsAll() {
 			if err := a.process(r); err != nil {
+				a.failed = err
 				return err
 			}
 			processed++
 			if uncommitted++; uncommitted >= a.config.CommitEvery || a.needsCommit() {
-				if err := a.Commit(ctx); err != nil {
+				if err := a.commitAnyway(ctx); err != nil {
+					a.failed = err
 					return err
 				}
 				uncommitted = 0
 			}
 		}
 	}
+	return errors.Join(ctx.Err(), a.commitAnyway(ctx))
+}
+
+// commitAnyway commits even if ctx has ended already, but does not try for ever.
+func (a *App) commitAnyway(ctx context.Context) error {
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastCommit)
+		defer cancel()
+	}
 	return a.Commit(ctx)
 }
+
+// lastCommit is how long a commit may take once the application is told to end.
+const lastCommit = 10 * time.Second
 
 // poll waits for records. With something to commit it does not wait for long: caches hold
 // results back until then.
@@ -276,6 +311,9 @@ func (a *App) needsCommit() bool {
 // and logged is acknowledged, then the input counts as read, then the rows are on disk. A
 // crash between two steps repeats records, and never skips one.
 func (a *App) Commit(ctx context.Context) error {
+	if a.failed != nil {
+		return a.failed
+	}
 	for _, t := range a.tasks {
 		if err := t.Flush(ctx); err != nil {
 			return err

@@ -210,6 +210,9 @@ func TestRefused(t *testing.T) {
 		`the topic "wide" has 2 partitions`: func(b *dsl.Builder) {
 			dsl.ReadStream(b, "wide", store.String(), store.String()).To("out")
 		},
+		`the topic "wide" has 2`: func(b *dsl.Builder) {
+			dsl.ReadStream(b, "in", store.String(), store.String()).To("wide")
+		},
 		`the topic "missing"`: func(b *dsl.Builder) { dsl.ReadStream(b, "missing", store.String(), store.String()).To("out") },
 		"has a global table":  func(b *dsl.Builder) { dsl.ReadGlobalTable(b, "in", store.String(), store.String()) },
 	} {
