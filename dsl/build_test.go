@@ -44,6 +44,13 @@ func TestBuildErrors(t *testing.T) {
 		{"limits of a union", "dsl: KSTREAM-AGGREGATE-0000000001: bad configuration: Union keeps at most 0 headers of 8192 bytes; both must be at least 1", func(b *dsl.Builder) {
 			grouped(b).Count(dsl.As("s"), dsl.Headers(dsl.Union(0, 8192)))
 		}},
+		{"another builder's store", `dsl: KSTREAM-PROCESSOR-0000000001: the store "s" was added to another builder`, func(b *dsl.Builder) {
+			other := dsl.AddKeyValueStore(dsl.NewBuilder(), "s", store.String(), store.Int64())
+			dsl.Process(read(b, "a"), func() dsl.Processor[string, *string, string, string] { return nil }, dsl.WithStores(other))
+		}},
+		{"no store", "dsl: KSTREAM-PROCESSOR-0000000001: a store of WithStores is nil", func(b *dsl.Builder) {
+			dsl.Process(read(b, "a"), func() dsl.Processor[string, *string, string, string] { return nil }, dsl.WithStores(nil))
+		}},
 		{"a policy without a function", "dsl: KSTREAM-AGGREGATE-0000000001: the header policy has no function; use one of Latest, Empty, First, Union and MergeHeaders", func(b *dsl.Builder) {
 			grouped(b).Count(dsl.As("s"), dsl.Headers(dsl.MergeHeaders(nil)))
 		}},

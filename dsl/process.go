@@ -1,6 +1,8 @@
 package dsl
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/forebay-streams/forebay/dsl/internal/engine"
@@ -85,11 +87,13 @@ func process[K, V, L, W any](s *Stream[K, V], make func() Processor[K, V, L, W],
 	if !rekeys {
 		prefix = "KSTREAM-PROCESSVALUES-"
 	}
+	name := s.b.nameOr(o.name, prefix)
+	o.stores = s.b.own(name, o.stores)
 	var sets []func(c *engine.Context) (recorder, error)
 	for _, st := range o.stores {
 		sets = append(sets, st.recorder)
 	}
-	n := s.b.processor(s.b.nameOr(o.name, prefix), func() engine.Processor {
+	n := s.b.processor(name, func() engine.Processor {
 		return &custom[K, V, L, W]{of: make(), open: sets}
 	}, s.node)
 	for _, st := range o.stores {
@@ -115,6 +119,21 @@ func (StoresOption) ofProcess()        {}
 
 // WithStores connects state stores with a processor.
 func WithStores(stores ...StateStore) StoresOption { return stores }
+
+// own leaves out, and reports, stores that the builder has not.
+func (b *Builder) own(operator string, stores []StateStore) (own []StateStore) {
+	for _, s := range stores {
+		switch {
+		case s == nil:
+			b.fail(operator, errors.New("a store of WithStores is nil"))
+		case b.stores[s.state().Name] != s.state():
+			b.fail(operator, fmt.Errorf("the store %q was added to another builder", s.state().Name))
+		default:
+			own = append(own, s)
+		}
+	}
+	return own
+}
 
 // recorder is a store that wants to know the record being processed.
 type recorder interface{ SetRecord(store.Record) }

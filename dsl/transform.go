@@ -51,6 +51,7 @@ func (StoresOption) ofTransform()       {}
 func TransformTableValues[K, V, W any](t *Table[K, V], make func() Transformer[K, V, W], value store.Serde[W], options ...TransformOption) *Table[K, W] {
 	o := collect(options)
 	name := t.b.nameOr(o.name, "KTABLE-TRANSFORMVALUES-")
+	o.stores = t.b.own(name, o.stores)
 	start := func(c *engine.Context) (changer, error) {
 		p := &transformed[K, V, W]{of: make()}
 		for _, st := range o.stores {
