@@ -113,7 +113,8 @@ func InMemory() MaterializedOption { return func(s *settings) { s.memory = true 
 // WithoutCache turns the operator's record cache off: each change is forwarded at once.
 func WithoutCache() MaterializedOption { return func(s *settings) { s.uncached = true } }
 
-// WithoutChangelog does not log the store: what it holds is lost with its disk.
+// WithoutChangelog does not log the store: what it holds is lost with its disk, and a crash
+// loses what the last minute's commits have not flushed, since there is no log to replay.
 func WithoutChangelog() MaterializedOption { return func(s *settings) { s.unlogged = true } }
 
 // Headers keeps record headers beside the rows of this store, by the given policy.
