@@ -140,3 +140,18 @@ func before(s, mark string) string {
 	out, _, _ := strings.Cut(s, mark)
 	return out
 }
+
+func TestNothingIsAddedAfterBuild(t *testing.T) {
+	b := dsl.NewBuilder()
+	in := dsl.ReadStream(b, "a", store.String(), store.String())
+	in.To("out")
+	topology, err := b.Build()
+	require.NoError(t, err)
+	before := topology.Describe()
+	in.To("late")
+	in.GroupByKey().Count(dsl.As("late"))
+	require.Equal(t, before, topology.Describe())
+	_, err = b.Build()
+	require.ErrorContains(t, err, "added after Build")
+	require.ErrorContains(t, err, "built before")
+}

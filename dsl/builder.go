@@ -22,6 +22,7 @@ type Builder struct {
 	// joined are streams that went through a repartition topic of their own name for a join.
 	joined map[*engine.Node]*engine.Node
 	late   []func() // steps that need the whole topology, before it is built
+	built  bool
 }
 
 // NewBuilder returns an empty builder.
@@ -53,9 +54,14 @@ func (t *Topology) Mermaid() string { return t.graph.Mermaid() }
 // Graph is for the packages below dsl.
 func (t *Topology) Graph() *engine.Graph { return t.graph }
 
-// Build checks the topology and closes the builder. Its error joins all that went wrong,
-// each with the operator's name; they are [BuildError]s.
+// Build checks the topology and closes the builder: what is added afterwards has no part in
+// it, and a second Build is an error. Its error joins all that went wrong, each with the
+// operator's name; they are [BuildError]s.
 func (b *Builder) Build() (*Topology, error) {
+	if b.built {
+		b.fail("Build", errors.New("the topology was built before"))
+	}
+	b.built = true
 	for _, step := range b.late {
 		step()
 	}
@@ -102,6 +108,10 @@ func (b *Builder) nameOr(given, prefix string) string {
 
 // add appends a node behind its parents.
 func (b *Builder) add(n *engine.Node) *engine.Node {
+	if b.built {
+		b.fail(n.Name, errors.New("the operator was added after Build"))
+		return n
+	}
 	if n.Source != nil {
 		for _, t := range n.Source.Topics {
 			t.Partitions = 0
