@@ -19,8 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// driverPath holds the classpath of the programs in interop/java; scripts/interop.sh makes it.
-const driverPath = "../.deps/interop/classpath"
+// driverPath holds the classpath of the programs in interop/java, for the release of the
+// recorded runs; scripts/interop.sh makes it.
+const driverPath = "../.deps/interop/4.4.0/classpath"
 
 // TestLiveDSL runs random records through all topologies, in Kafka Streams' test driver and
 // in ours, and compares as TestGoldenDSL does. FOREBAY_SEED is the first seed (1), FOREBAY_SEEDS

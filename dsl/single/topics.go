@@ -54,10 +54,31 @@ func (a *App) reader(topic string) *engine.Task {
 	return nil
 }
 
+// A broker makes the topic of committed offsets when somebody first asks for them, and loads
+// it after a move. Waits double from the first to the second, half a minute in all.
+const (
+	coordinatorWait     = 50 * time.Millisecond
+	coordinatorPatience = 15 * time.Second
+)
+
+// unready tells whether the coordinator will answer in a while.
+func unready(err error) bool {
+	return errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.NotCoordinator)
+}
+
 // resume takes up what the last commit says about time, and about the windows that have
 // been emitted.
 func (a *App) resume(ctx context.Context) error {
-	committed, err := kadm.NewClient(a.producer).FetchOffsets(ctx, a.config.App)
+	adm := kadm.NewClient(a.producer)
+	committed, err := adm.FetchOffsets(ctx, a.config.App)
+	for wait := coordinatorWait; unready(err) && wait < coordinatorPatience; wait *= 2 {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+		committed, err = adm.FetchOffsets(ctx, a.config.App)
+	}
 	if errors.Is(err, kerr.GroupIDNotFound) {
 		return nil
 	}
