@@ -3,7 +3,7 @@
 # these are given to go test.
 #
 #   FOREBAY_BROKER   use the broker at this address instead of starting one
-#   GOTESTFLAGS      flags for both go test runs (-count=1 if unset)
+#   GOTESTFLAGS      flags for both go test runs (-count=1 -timeout=40m if unset)
 #   RACE_PKGS        package patterns to test once more under the race detector; those that do not exist are left out
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -45,7 +45,7 @@ fi
 export FOREBAY_BROKER FOREBAY_REQUIRE_BROKER=1
 run scripts/interop.sh > /dev/null
 
-read -ra flags <<< "${GOTESTFLAGS--count=1}"
+read -ra flags <<< "${GOTESTFLAGS--count=1 -timeout=40m}"
 if [ $# -gt 0 ]; then
   run scripts/env.sh go test "${flags[@]}" "$@"
   exit 0
