@@ -323,6 +323,53 @@ func (h *kvHandover) killed(p part, ops []scriptOp, answers []json.RawMessage, c
 	}
 	h.apply(got, func(logRecord) bool { return true })
 	h.onDisk = nil
+	if p.kafka && p.small && !h.transactional && h.ahead(p, start.rows, got, d) {
+		// Nobody can tell such rows from others; they go when their operations come again. No
+		// model has them, so the scenario goes on without the directory.
+		h.Logf("%s: rows reached the disk that were not logged", p.text)
+		require.NoError(h, os.RemoveAll(h.task()))
+		log, _ := h.cluster.log(h.topic(), 0)
+		h.wiped(log)
+	}
+}
+
+// ahead tells whether the directory has rows, or lacks some, that no record accounts for.
+func (h *kvHandover) ahead(p part, before map[string]modelRow, log []logRecord, d dump) bool {
+	known := map[string]map[string]bool{}
+	add := func(key string, r modelRow) {
+		headers, err := r.h.headers()
+		require.NoError(h, err)
+		b, err := layouts[p.format].Encode(store.Row{Value: r.v, Timestamp: r.ts, Headers: headers})
+		require.NoError(h, err)
+		k := hex.EncodeToString([]byte(key))
+		if known[k] == nil {
+			known[k] = map[string]bool{}
+		}
+		known[k][hex.EncodeToString(b)] = true
+	}
+	deleted := map[string]bool{}
+	for k, r := range before {
+		add(k, r)
+	}
+	for _, r := range log {
+		if r.V == nil {
+			deleted[string(r.K)] = true
+			continue
+		}
+		add(string(r.K), modelRow{r.V, r.TS, r.H})
+	}
+	rows := d.logical(h.T, p.format)
+	for k, v := range rows {
+		if !known[k][v] {
+			return true
+		}
+	}
+	for k := range before {
+		if _, ok := rows[hex.EncodeToString([]byte(k))]; !ok && !deleted[k] {
+			return true
+		}
+	}
+	return false
 }
 
 // apply restores records of the changelog into the model.
