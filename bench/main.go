@@ -89,7 +89,7 @@ func (p *plan) run(ctx context.Context) (err error) {
 			order := slices.Concat(contenders[r%len(contenders):], contenders[:r%len(contenders)])
 			for _, rival := range order {
 				began := time.Now()
-				if err := p.contend(ctx, r, rival, family); err != nil {
+				if err := p.contend(ctx, rival, family); err != nil {
 					return fmt.Errorf("%s, %s: %w", rival, family, err)
 				}
 				fmt.Fprintf(os.Stderr, "round %d of %d: %s %s (%.0f s)\n", r+1, p.rounds, family, rival, time.Since(began).Seconds())
@@ -100,7 +100,7 @@ func (p *plan) run(ctx context.Context) (err error) {
 }
 
 // contend measures everything of one contender and one family, on fresh databases.
-func (p *plan) contend(ctx context.Context, r int, rival, family string) error {
+func (p *plan) contend(ctx context.Context, rival, family string) error {
 	if rival == "raw" && family == "versioned" {
 		return nil // it has no versions
 	}
@@ -113,7 +113,7 @@ func (p *plan) contend(ctx context.Context, r int, rival, family string) error {
 		j := p.job
 		j.rival, j.family, j.phase, j.caches = rival, family, phase, c
 		j.dir = filepath.Join(dir, name)
-		return p.measure(ctx, r, j, fits)
+		return p.measure(ctx, j, fits)
 	}
 	steps := []func() error{
 		func() error { return do("rows", "put-distinct", "outgrows", outgrown) },
@@ -130,7 +130,7 @@ func (p *plan) contend(ctx context.Context, r int, rival, family string) error {
 				})
 		}
 		if rival != "raw" {
-			steps = append(steps, func() error { return p.migration(ctx, r, rival, dir, outgrown) })
+			steps = append(steps, func() error { return p.migration(ctx, rival, dir, outgrown) })
 		}
 		if p.app != "" {
 			steps = append(steps, func() error { return do("restore", "restore", "outgrows", outgrown) })
@@ -145,7 +145,7 @@ func (p *plan) contend(ctx context.Context, r int, rival, family string) error {
 }
 
 // migration reads a store that was written with timestamps alone.
-func (p *plan) migration(ctx context.Context, r int, rival, dir string, c caches) error {
+func (p *plan) migration(ctx context.Context, rival, dir string, c caches) error {
 	plant := p.job
 	plant.rival, plant.family, plant.phase, plant.caches = "forebay", "kv", "plant", c
 	plant.app = "bench"
@@ -153,18 +153,18 @@ func (p *plan) migration(ctx context.Context, r int, rival, dir string, c caches
 	if rival == "kafka" {
 		plant.dir = filepath.Join(plant.dir, plant.app, "0_0")
 	}
-	if err := p.measure(ctx, r, plant, ""); err != nil {
+	if err := p.measure(ctx, plant, ""); err != nil {
 		return err
 	}
 	if err := settle(plant.dir); err != nil {
 		return err
 	}
 	plant.rival, plant.phase, plant.dir = rival, "migrating", filepath.Join(dir, "old")
-	return p.measure(ctx, r, plant, "outgrows")
+	return p.measure(ctx, plant, "outgrows")
 }
 
 // measure runs a worker and keeps what it prints; fits is empty for what only prepares.
-func (p *plan) measure(ctx context.Context, r int, j job, fits string) error {
+func (p *plan) measure(ctx context.Context, j job, fits string) error {
 	if err := os.MkdirAll(j.dir, 0o755); err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (p *plan) measure(ctx context.Context, r int, j job, fits string) error {
 		if j.phase == "migrating" {
 			s.What = "migration-" + s.What
 		}
-		p.results.add(figure{j.family, s.What, fits}, j.rival, r, s)
+		p.results.add(figure{j.family, s.What, fits}, j.rival, s)
 	}
 	return nil
 }

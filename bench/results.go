@@ -41,7 +41,7 @@ func newResults(rows, rounds int) *results {
 	return &results{Rows: rows, Rounds: rounds, Machine: machine(), Date: time.Now().UTC().Format(time.DateOnly), samples: map[figure]map[string][]sample{}}
 }
 
-func (r *results) add(f figure, rival string, _ int, s sample) {
+func (r *results) add(f figure, rival string, s sample) {
 	if r.samples[f] == nil {
 		r.samples[f] = map[string][]sample{}
 	}

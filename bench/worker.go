@@ -207,7 +207,7 @@ func (j *job) read(s subject) error {
 			return err
 		}
 	}
-	if h, ok := s.(headerReader); ok && j.phase == "read" {
+	if h, ok := s.(headerReader); ok && j.family == "kv" && j.phase == "read" {
 		m := j.begin("get-header")
 		for range n {
 			if ok, err := h.header(any()); err != nil || !ok {
