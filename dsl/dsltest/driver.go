@@ -273,7 +273,7 @@ func (d *Driver) Advance(by time.Duration) error {
 	}
 	d.settings.now = d.settings.now.Add(by)
 	for _, t := range d.tasks {
-		if d.err = t.Punctuate(); d.err != nil {
+		if _, d.err = t.Punctuate(); d.err != nil {
 			return d.err
 		}
 		if err := d.commit(t); err != nil {
@@ -306,7 +306,7 @@ func (d *Driver) step(topic string, after func(*engine.Task) error) error {
 		}
 		err := t.Process(in)
 		if err == nil {
-			err = t.Punctuate()
+			_, err = t.Punctuate()
 		}
 		if err != nil {
 			d.err = err

@@ -212,7 +212,7 @@ func (a *App) Run(ctx context.Context, done func(processed int) bool) error {
 	}
 	uncommitted := 0
 	for processed := 0; !done(processed) && ctx.Err() == nil; {
-		fetches, idle, err := a.poll(ctx, uncommitted > 0)
+		fetches, idle, err := a.poll(ctx, uncommitted > 0 || a.byWallClock())
 		switch {
 		case err == nil:
 		case fetches.NumRecords() > 0:
@@ -223,8 +223,13 @@ func (a *App) Run(ctx context.Context, done func(processed int) bool) error {
 		default:
 			return err
 		}
-		if idle {
-			if err := a.Commit(ctx); err != nil {
+		punctuated, err := a.punctuate()
+		if err != nil {
+			a.failed = err
+			return err
+		}
+		if idle && uncommitted > 0 || punctuated {
+			if err := a.commitAnyway(ctx); err != nil {
 				return err
 			}
 			uncommitted = 0
@@ -260,8 +265,23 @@ func (a *App) commitAnyway(ctx context.Context) error {
 // lastCommit is how long a commit may take once the application is told to end.
 const lastCommit = 10 * time.Second
 
-// poll waits for records. With something to commit it does not wait for long: caches hold
-// results back until then.
+// punctuate calls the schedules that are due, of all tasks: by the time of day they are
+// without input, too.
+func (a *App) punctuate() (called bool, err error) {
+	for _, t := range a.tasks {
+		ran, err := t.Punctuate()
+		called = called || ran
+		if err != nil {
+			return called, err
+		}
+	}
+	return called, nil
+}
+
+func (a *App) byWallClock() bool { return slices.ContainsFunc(a.tasks, (*engine.Task).ByWallClock) }
+
+// poll waits for records. With something pending it does not wait for long: caches hold
+// results back until a commit, and schedules go by the time of day.
 func (a *App) poll(ctx context.Context, pending bool) (fetches kgo.Fetches, idle bool, err error) {
 	wait := ctx
 	if pending {
@@ -277,7 +297,8 @@ func (a *App) poll(ctx context.Context, pending bool) (fetches kgo.Fetches, idle
 	return fetches, false, err
 }
 
-// idleCommit is how long an application waits for more records before it commits.
+// idleCommit is how long an application waits for more records before it commits, and looks
+// at the time of day.
 const idleCommit = 100 * time.Millisecond
 
 func (a *App) process(r *kgo.Record) error {
@@ -290,7 +311,7 @@ func (a *App) process(r *kgo.Record) error {
 		if err := t.Process(in); err != nil {
 			return err
 		}
-		if err := t.Punctuate(); err != nil {
+		if _, err := t.Punctuate(); err != nil {
 			return err
 		}
 	}

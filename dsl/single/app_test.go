@@ -226,3 +226,34 @@ func TestRefused(t *testing.T) {
 	_, err := single.Open(t.Context(), words(t), single.Config{})
 	require.ErrorIs(t, err, store.ErrConfig)
 }
+
+// ticking forwards a record each few milliseconds of the time of day.
+type ticking struct{}
+
+func (ticking) Init(c *dsl.Context[string, string]) error {
+	c.Schedule(5*time.Millisecond, dsl.WallClock, func(now int64) error {
+		return c.Forward(dsl.Record[string, string]{Key: "tick", Value: "tock", Timestamp: now})
+	})
+	return nil
+}
+
+func (ticking) Process(dsl.Record[string, string]) error { return nil }
+
+// Schedules by the time of day need no input, and what they forward is committed.
+func TestWallClockWithoutInput(t *testing.T) {
+	e := start(t)
+	b := dsl.NewBuilder()
+	in := dsl.ReadStream(b, "in", store.String(), store.String())
+	dsl.ProcessValues(in, func() dsl.Processor[string, string, string, string] { return ticking{} }).To("out")
+	topology, err := b.Build()
+	require.NoError(t, err)
+	app := e.open(t, topology)
+	defer func() { require.NoError(t, app.Close()) }()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- app.Run(ctx, func(int) bool { return false }) }()
+	out := e.consumed(t, "out", 2)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	require.Regexp(t, "^tick=", out[1])
+}

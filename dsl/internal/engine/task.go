@@ -245,8 +245,14 @@ func (t *Task) send(s *Sink, r Record) error {
 	return t.config.Produce(out)
 }
 
-// Punctuate calls the schedules that are due.
-func (t *Task) Punctuate() error {
+// ByWallClock tells whether a schedule waits for the time of day: whoever drives the task
+// then punctuates without input, too.
+func (t *Task) ByWallClock() bool {
+	return slices.ContainsFunc(t.schedules, func(s *schedule) bool { return s.kind == WallClock && !s.cancelled })
+}
+
+// Punctuate calls the schedules that are due, and tells whether there were any.
+func (t *Task) Punctuate() (called bool, err error) {
 	for _, s := range t.schedules {
 		now := t.streamTime
 		if s.kind == WallClock {
@@ -257,13 +263,13 @@ func (t *Task) Punctuate() error {
 		}
 		s.next += ((now-s.next)/s.interval + 1) * s.interval
 		t.current, t.running = store.Record{Partition: -1, Offset: -1, Timestamp: now}, s.node
-		err := t.guard(func() error { return s.punctuate(now) })
-		if err != nil {
-			return named(s.node, err)
+		called = true
+		if err := t.guard(func() error { return s.punctuate(now) }); err != nil {
+			return called, named(s.node, err)
 		}
 	}
 	t.schedules = slices.DeleteFunc(t.schedules, func(s *schedule) bool { return s.cancelled })
-	return nil
+	return called, nil
 }
 
 // Flush forwards and logs what the caches hold back, in the order of the topology. What is
