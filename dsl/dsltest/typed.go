@@ -2,6 +2,7 @@ package dsltest
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/forebay-streams/forebay/dsl"
 	"github.com/forebay-streams/forebay/dsl/internal/engine"
@@ -102,18 +103,7 @@ func Rows[K, V any](d *Driver, name string, key store.Serde[K], value store.Serd
 	if err != nil {
 		return nil, err
 	}
-	var rows []Row[K, V]
-	for r, err := range s.All() {
-		if err != nil {
-			return nil, err
-		}
-		row, err := read(name, key, value, r.Key, r.Value)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, row)
-	}
-	return rows, nil
+	return collect(s.All(), func(r kv.Row[[]byte, []byte]) (Row[K, V], error) { return read(name, key, value, r.Key, r.Value) })
 }
 
 // Get returns one row of a table's store.
@@ -141,18 +131,9 @@ func Windows[K, V any](d *Driver, name string, key store.Serde[K], value store.S
 	if err != nil {
 		return nil, err
 	}
-	var rows []Row[dsl.Windowed[K], V]
-	for r, err := range s.All() {
-		if err != nil {
-			return nil, err
-		}
-		row, err := read(name, key, value, r.Key, r.Value)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, Row[dsl.Windowed[K], V]{dsl.Windowed[K]{Key: row.Key, Start: r.Start, End: r.End}, row.Value})
-	}
-	return rows, nil
+	return collect(s.All(), func(r windowed.Row[[]byte, []byte]) (Row[dsl.Windowed[K], V], error) {
+		return readWindow(name, key, value, r.Key, r.Start, r.End, r.Value)
+	})
 }
 
 // Sessions returns all sessions of a store that it still shows.
@@ -161,16 +142,28 @@ func Sessions[K, V any](d *Driver, name string, key store.Serde[K], value store.
 	if err != nil {
 		return nil, err
 	}
-	var rows []Row[dsl.Windowed[K], V]
-	for r, err := range s.FetchKeys() {
+	return collect(s.FetchKeys(), func(r session.Row[[]byte, []byte]) (Row[dsl.Windowed[K], V], error) {
+		return readWindow(name, key, value, r.Key, r.Start, r.End, r.Value)
+	})
+}
+
+// readWindow is read for a row of a window or session.
+func readWindow[K, V any](name string, key store.Serde[K], value store.Serde[V], k []byte, start, end int64, v store.Value[[]byte]) (out Row[dsl.Windowed[K], V], err error) {
+	row, err := read(name, key, value, k, v)
+	return Row[dsl.Windowed[K], V]{Key: dsl.Windowed[K]{Key: row.Key, Start: start, End: end}, Value: row.Value}, err
+}
+
+// collect reads all rows of a scan.
+func collect[R, T any](scan iter.Seq2[R, error], of func(R) (T, error)) (rows []T, err error) {
+	for r, err := range scan {
 		if err != nil {
 			return nil, err
 		}
-		row, err := read(name, key, value, r.Key, r.Value)
+		row, err := of(r)
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, Row[dsl.Windowed[K], V]{dsl.Windowed[K]{Key: row.Key, Start: r.Start, End: r.End}, row.Value})
+		rows = append(rows, row)
 	}
 	return rows, nil
 }
