@@ -35,7 +35,9 @@ func noHeaders() store.Headers { return store.Headers{} }
 
 func (v *View[K, V]) state() segment.State { return v.store.clock.At(v.uncommitted) }
 
-func (v *View[K, V]) there() where { return where{v.reader, v.state, noHeaders} }
+func (v *View[K, V]) there() where {
+	return where{v.reader, func(open func(segment.State)) { v.store.clock.Moment(v.uncommitted, open) }, noHeaders}
+}
 
 // FetchSession returns the aggregate of exactly this session, as [Store.FetchSession] does.
 func (v *View[K, V]) FetchSession(key K, start, end int64) (value store.Value[V], ok bool, err error) {
@@ -46,7 +48,7 @@ func (v *View[K, V]) FetchSession(key K, start, end int64) (value store.Value[V]
 		if err != nil {
 			return err
 		}
-		value, ok, err = v.store.fetch(v.reader, v.state(), windowkey.SessionRow{Key: k, Start: start, End: end}, &s.row, &s.flat)
+		value, ok, err = v.store.fetch(v.reader, v.state, windowkey.SessionRow{Key: k, Start: start, End: end}, &s.row, &s.flat)
 		return err
 	})
 	return value, ok, err

@@ -104,14 +104,15 @@ func (c *rows) Err() error {
 
 // where is a place to read from: the owner's overlay, or a view.
 type where struct {
-	reader  reader
-	state   func() segment.State
+	reader reader
+	// moment opens a cursor on rows and a state of the same moment.
+	moment  func(open func(segment.State))
 	headers func() store.Headers // what key serializers see
 }
 
 func (s *Store[K, V]) here() where {
 	// Called when the loop begins, so that it sees the record and stream time of then.
-	return where{s.table, s.clock.Now, func() store.Headers { return s.core.Record.Headers }}
+	return where{s.table, func(open func(segment.State)) { open(s.clock.Now()) }, func() store.Headers { return s.core.Record.Headers }}
 }
 
 // scan is a sequence of rows. fill serializes the query's keys.
@@ -120,14 +121,14 @@ func (s *Store[K, V]) scan(from where, q query, fill func(*family.Scratch, store
 	// a loop changes is its own.
 	return func(yield func(Row[K, V], error) bool) {
 		var current *rows
-		family.Scan(s.core, func(sc *family.Scratch) (base.Cursor, error) {
+		family.Scan(s.core, func(sc *family.Scratch) (cursor base.Cursor, err error) {
 			q := q
 			if fill != nil {
 				if err := fill(sc, from.headers(), &q); err != nil {
 					return nil, err
 				}
 			}
-			cursor := s.layout.open(from.reader, from.state(), q)
+			from.moment(func(at segment.State) { cursor = s.layout.open(from.reader, at, q) })
 			current, _ = cursor.(*rows)
 			return cursor, nil
 		}, func(sc *family.Scratch, _ []byte, row *store.Row, r *Row[K, V]) (err error) {

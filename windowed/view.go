@@ -34,7 +34,9 @@ func noHeaders() store.Headers { return store.Headers{} }
 
 func (v *View[K, V]) state() segment.State { return v.store.clock.At(v.uncommitted) }
 
-func (v *View[K, V]) there() where { return where{v.reader, v.state, noHeaders} }
+func (v *View[K, V]) there() where {
+	return where{v.reader, func(open func(segment.State)) { v.store.clock.Moment(v.uncommitted, open) }, noHeaders}
+}
 
 // Fetch returns the value under a key and the start of a window, as [Store.Fetch] does.
 func (v *View[K, V]) Fetch(key K, start int64) (value store.Value[V], ok bool, err error) {
@@ -45,7 +47,7 @@ func (v *View[K, V]) Fetch(key K, start int64) (value store.Value[V], ok bool, e
 		if err != nil {
 			return err
 		}
-		value, ok, err = v.store.fetch(v.reader, v.state(), k, start, &s.row, &s.flat)
+		value, ok, err = v.store.fetch(v.reader, v.state, k, start, &s.row, &s.flat)
 		return err
 	})
 	return value, ok, err

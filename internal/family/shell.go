@@ -118,10 +118,11 @@ func (s Shell) RestoreBatch(changes []store.Change, offset int64) error {
 func (s Shell) Wipe() error {
 	return s.core.Do("wipe", func() error {
 		s.core.Overlay.Clear()
+		err := s.core.Table.Wipe()
 		if staged := s.core.segments.Staged; staged != nil {
-			staged.Wiped()
+			staged.Wiped() // now that no reader finds a row that had expired
 		}
-		return s.core.Table.Wipe()
+		return err
 	})
 }
 

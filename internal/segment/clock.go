@@ -18,10 +18,11 @@ type State struct {
 }
 
 // Clock keeps the state of one store, with a copy as of the last commit. The owner
-// changes it; any goroutine may ask for it with At.
+// changes it; any goroutine may ask for it with At, or read rows beside it in a Moment.
 type Clock struct {
 	Rules
 
+	moment    sync.RWMutex // a commit holds it while its rows and its state appear
 	mu        sync.RWMutex // the owner holds it while it changes something
 	now       State
 	committed State
@@ -47,6 +48,27 @@ func (c *Clock) At(uncommitted bool) State {
 		return c.now
 	}
 	return c.committed
+}
+
+// Moment runs read with a state (see At) that no commit changes meanwhile: what read opens
+// shows the rows of the same commit. It must not wait for the owner.
+func (c *Clock) Moment(uncommitted bool, read func(State)) {
+	c.moment.RLock()
+	defer c.moment.RUnlock()
+	read(c.At(uncommitted))
+}
+
+// Publish runs write, which makes the rows of a commit visible, and makes the state that
+// of the commit unless it fails. Without this, a reader with the state from before would
+// see rows that the commit has given up beside rows that it wrote.
+func (c *Clock) Publish(write func() error) error {
+	c.moment.Lock()
+	defer c.moment.Unlock()
+	err := write()
+	if err == nil {
+		c.Committed()
+	}
+	return err
 }
 
 // Raise moves stream time on to ts.

@@ -29,11 +29,13 @@ func NewMemory(layout store.Layout, clock *Clock) *Memory {
 // Commit applies the changes, and deletes what has expired.
 func (m *Memory) Commit(changes []store.Change, c base.Checkpoint) error {
 	floor := Key(nil, m.clock.Now().Floor)
-	if err := m.Table.Commit(from(changes, floor), c); err != nil {
-		return err
-	}
-	m.Table.DeleteBelow(floor)
-	return nil
+	return m.clock.Publish(func() error {
+		if err := m.Table.Commit(from(changes, floor), c); err != nil {
+			return err
+		}
+		m.Table.DeleteBelow(floor)
+		return nil
+	})
 }
 
 // from leaves out the changes of keys below the given one.

@@ -348,9 +348,20 @@ func (t *Table) Commit(changes []store.Change, c base.Checkpoint) error {
 	}
 	expired, _ := find(set, floor)
 	failpoint.Hit("segments/made")
+	if err := t.config.Clock.Publish(func() error { return t.apply(set, expired, changes, c) }); err != nil {
+		return err
+	}
+	failpoint.Hit("segments/written")
+	t.remove(set[:expired])
+	return nil
+}
+
+// apply shows readers all of a commit at once. The first segments of the set, as many as
+// expired says, are given up.
+func (t *Table) apply(set []*segment, expired int, changes []store.Change, c base.Checkpoint) error {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	if err := t.write(set[expired:], changes, c); err != nil {
-		t.mu.Unlock()
 		return err
 	}
 	for _, s := range set[:expired] {
@@ -359,9 +370,6 @@ func (t *Table) Commit(changes []store.Change, c base.Checkpoint) error {
 	live := slices.Clone(set[expired:])
 	t.set.Store(&live)
 	t.setCheckpoint(c, c.Logged && c.Offset != store.UnknownOffset)
-	t.mu.Unlock()
-	failpoint.Hit("segments/written")
-	t.remove(set[:expired])
 	return nil
 }
 
