@@ -13,6 +13,9 @@ func readVarint(b []byte, off int) (value int32, next int, err error) {
 }
 
 func readLongVarint(b []byte, off int) (value int32, next int, err error) {
+	if off+1 < len(b) && b[off+1]-1 < 0x7f { // two bytes: sizes of most header blocks
+		return unzigzag(uint32(b[off]&0x7f) | uint32(b[off+1])<<7), off + 2, nil
+	}
 	var z uint32
 	for i := range 5 {
 		if off+i >= len(b) {
