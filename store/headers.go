@@ -302,8 +302,10 @@ func (h Headers) String() string {
 // size counts bytes in memory for a budget.
 func (h Headers) size() int {
 	n := len(h.block)
-	for _, x := range h.added() {
-		n += headerSize(x)
+	if h.more != nil {
+		for _, x := range h.added() {
+			n += headerSize(x)
+		}
 	}
 	return n
 }

@@ -1,10 +1,6 @@
 package overlay
 
 import (
-	"cmp"
-	"encoding/binary"
-	"slices"
-	"strings"
 	"unsafe"
 
 	"github.com/forebay-streams/forebay/store"
@@ -60,62 +56,12 @@ func keyBytes(key string) []byte {
 	return unsafe.Slice(unsafe.StringData(key), len(key))
 }
 
+// keyString is a key that nobody changes any more, without a copy.
+func keyString(key []byte) string { return unsafe.String(unsafe.SliceData(key), len(key)) }
+
+func placed(e *entry) place[*entry] { return place[*entry]{keyPrefix(e.key), e} }
+
 func lessEntry(a, b *entry) bool { return a.key < b.key }
-
-// prefixed is an entry with the first bytes of its key, so that most comparisons of a
-// sort touch no other memory.
-type prefixed struct {
-	prefix uint64
-	entry  *entry
-}
-
-func sortEntries(list []*entry) {
-	keyed := make([]prefixed, len(list))
-	shared := sharedPrefix(list)
-	for i, e := range list {
-		keyed[i] = prefixed{keyPrefix(e.key[shared:]), e}
-	}
-	slices.SortFunc(keyed, func(a, b prefixed) int {
-		if c := cmp.Compare(a.prefix, b.prefix); c != 0 {
-			return c
-		}
-		return strings.Compare(a.entry.key, b.entry.key)
-	})
-	for i := range keyed {
-		list[i] = keyed[i].entry
-	}
-}
-
-// sharedPrefix is how many bytes all keys begin with: those of one segment, say.
-func sharedPrefix(list []*entry) int {
-	if len(list) == 0 {
-		return 0
-	}
-	first := list[0].key
-	n := len(first)
-	for _, e := range list[1:] {
-		if n == 0 || strings.HasPrefix(e.key, first[:n]) {
-			continue
-		}
-		n = min(n, len(e.key))
-		for i := range n {
-			if e.key[i] != first[i] {
-				n = i
-				break
-			}
-		}
-	}
-	return n
-}
-
-func keyPrefix(key string) uint64 {
-	if len(key) >= 8 {
-		return binary.BigEndian.Uint64(unsafe.Slice(unsafe.StringData(key), 8))
-	}
-	var b [8]byte
-	copy(b[:], key)
-	return binary.BigEndian.Uint64(b[:])
-}
 
 // recency is a list from the most to the least recently used entry.
 type recency struct{ newest, oldest *entry }

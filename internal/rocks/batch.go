@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/bits"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/linxGnu/grocksdb"
@@ -24,8 +25,11 @@ const (
 // batchHead is a sequence number, which the database fills in, and the count.
 const batchHead = 8 + 4
 
-// keepBatch bounds the buffer that is kept for the next batch.
-const keepBatch = 16 << 20
+// keepBatch bounds the buffer that is kept for the next batch, in bytes.
+const keepBatch = 32 << 20
+
+// spareBatch is that buffer: of all databases, as few write at the same time.
+var spareBatch atomic.Pointer[[]byte]
 
 // Batch collects operations that are written in one atomic step. They are laid out as
 // RocksDB wants them, so that one crossing hands over all. It must be closed.
@@ -39,7 +43,7 @@ type Batch struct {
 // NewBatch opens a batch. bytes is an estimate of what its keys and values will need.
 func (d *DB) NewBatch(bytes int) *Batch {
 	b := &Batch{db: d}
-	if kept := d.spare.Swap(nil); kept != nil {
+	if kept := spareBatch.Swap(nil); kept != nil {
 		b.rep = *kept
 	}
 	if cap(b.rep) < batchHead+bytes {
@@ -166,7 +170,7 @@ func (d *DB) write(batch *grocksdb.WriteBatch) (stopped bool, err error) {
 func (b *Batch) Close() {
 	if cap(b.rep) <= keepBatch {
 		rep := b.rep
-		b.db.spare.Store(&rep)
+		spareBatch.Store(&rep)
 	}
 	b.rep = nil
 	live.Add(-1)

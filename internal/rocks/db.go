@@ -52,7 +52,6 @@ type DB struct {
 	c        *C.rocksdb_t
 	read     *C.rocksdb_readoptions_t
 	families []*Family
-	spare    atomic.Pointer[[]byte] // buffer of the last batch
 
 	// mu is held for reading by whoever calls into C: Close frees what they use.
 	mu        sync.RWMutex

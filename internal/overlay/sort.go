@@ -1,0 +1,123 @@
+package overlay
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"unsafe"
+)
+
+// place is an item of a list that is sorted by its keys, with the first bytes of the key: a
+// sort then reads little else, which most often is in no cache any more.
+type place[T any] struct {
+	prefix uint64
+	item   T
+}
+
+// radixFrom is the length from which counting bytes is faster than comparing.
+const radixFrom = 256
+
+// sortPlaces sorts by key; equal keys keep their order.
+func sortPlaces[T any](places []place[T], key func(T) string) {
+	if len(places) >= radixFrom {
+		radix(places)
+		runs(places, func(run []place[T]) {
+			if len(run) < radixFrom {
+				compare(run, key)
+				return
+			}
+			shared := sharedPrefix(run, key)
+			for i := range run {
+				run[i].prefix = keyPrefix(key(run[i].item)[shared:])
+			}
+			radix(run)
+			runs(run, func(run []place[T]) { compare(run, key) })
+		})
+		return
+	}
+	compare(places, key)
+}
+
+// runs calls do for each run of more than one equal prefix.
+func runs[T any](places []place[T], do func([]place[T])) {
+	for from := 0; from < len(places); {
+		to := from + 1
+		for to < len(places) && places[to].prefix == places[from].prefix {
+			to++
+		}
+		if to-from > 1 {
+			do(places[from:to])
+		}
+		from = to
+	}
+}
+
+func compare[T any](places []place[T], key func(T) string) {
+	slices.SortStableFunc(places, func(a, b place[T]) int {
+		if c := cmp.Compare(a.prefix, b.prefix); c != 0 {
+			return c
+		}
+		return strings.Compare(key(a.item), key(b.item))
+	})
+}
+
+// radix sorts by prefix, byte by byte from the last one, and keeps the order of equals.
+func radix[T any](places []place[T]) {
+	var counts [8][256]int32
+	for i := range places {
+		p := places[i].prefix
+		for b := range counts {
+			counts[b][byte(p>>(8*b))]++
+		}
+	}
+	from, to := places, make([]place[T], len(places))
+	for b := range counts {
+		count := &counts[b]
+		if count[byte(places[0].prefix>>(8*b))] == int32(len(places)) {
+			continue // all have this byte
+		}
+		next := int32(0)
+		for i, n := range count {
+			count[i], next = next, next+n
+		}
+		for i := range from {
+			at := &count[byte(from[i].prefix>>(8*b))]
+			to[*at] = from[i]
+			*at++
+		}
+		from, to = to, from
+	}
+	if &from[0] != &places[0] {
+		copy(places, from)
+	}
+}
+
+// sharedPrefix is how many bytes all keys begin with: those of one segment, say.
+func sharedPrefix[T any](places []place[T], key func(T) string) int {
+	first := key(places[0].item)
+	shared := len(first)
+	for i := 1; i < len(places) && shared > 0; i++ {
+		k := key(places[i].item)
+		if strings.HasPrefix(k, first[:shared]) {
+			continue
+		}
+		shared = min(shared, len(k))
+		for j := range shared {
+			if k[j] != first[j] {
+				shared = j
+				break
+			}
+		}
+	}
+	return shared
+}
+
+func keyPrefix(key string) uint64 {
+	if len(key) >= 8 {
+		return binary.BigEndian.Uint64(unsafe.Slice(unsafe.StringData(key), 8))
+	}
+	var b [8]byte
+	copy(b[:], key)
+	return binary.BigEndian.Uint64(b[:])
+}

@@ -1,0 +1,62 @@
+package overlay
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Both ways to sort, keys that are equal and keys that differ only late included.
+func TestSortPlaces(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, prefix := range []string{"", "a", "a prefix of more than eight bytes"} {
+		for _, n := range []int{0, 1, 2, 3, 10, 40, radixFrom - 1, radixFrom, 1000} {
+			for range 10 {
+				type numbered struct {
+					key string
+					n   int
+				}
+				want := make([]numbered, n)
+				spread := 1 + r.IntN(255)
+				for i := range want {
+					key := []byte(prefix)
+					for range r.IntN(12) {
+						key = append(key, byte(r.IntN(2)*spread))
+					}
+					want[i] = numbered{string(key), i}
+				}
+				places := make([]place[numbered], n)
+				for i, w := range want {
+					places[i] = place[numbered]{keyPrefix(w.key), w}
+				}
+				slices.SortStableFunc(want, func(a, b numbered) int { return strings.Compare(a.key, b.key) })
+				got := make([]numbered, 0, n)
+				sortPlaces(places, func(n numbered) string { return n.key })
+				for _, p := range places {
+					got = append(got, p.item)
+				}
+				require.Equal(t, want, got)
+			}
+		}
+	}
+}
+
+func BenchmarkSortPlaces(b *testing.B) {
+	const n = 100_000
+	r := rand.New(rand.NewPCG(1, 1))
+	unsorted := make([]place[string], n)
+	for i := range unsorted {
+		key := make([]byte, 16)
+		for j := range key {
+			key[j] = byte(r.Uint32())
+		}
+		unsorted[i] = place[string]{keyPrefix(string(key)), string(key)}
+	}
+	for b.Loop() {
+		sortPlaces(slices.Clone(unsorted), func(key string) string { return key })
+	}
+	b.ReportMetric(float64(b.Elapsed())/float64(b.N*n), "ns/key")
+}
