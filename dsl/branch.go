@@ -15,7 +15,8 @@ type Branches[K, V any] struct {
 }
 
 type branch[K, V any] struct {
-	holds func(K, V) bool // nil: always
+	holds func(K, V) bool
+	rest  bool // takes all that is left
 	name  string
 }
 
@@ -30,7 +31,7 @@ func (s *Stream[K, V]) Split(options ...Option) *Branches[K, V] {
 
 func (b *Branches[K, V]) route(c *engine.Context, r engine.Record) error {
 	for _, branch := range b.list {
-		if branch.holds == nil || holds(branch.holds, r.Key, r.Value) {
+		if branch.rest || holds(branch.holds, r.Key, r.Value) {
 			return c.ForwardTo(branch.name, r)
 		}
 	}
@@ -40,25 +41,25 @@ func (b *Branches[K, V]) route(c *engine.Context, r engine.Record) error {
 // Branch is the stream of the records that the predicate holds for, of those that no branch
 // before it took. A branch's name comes behind that of the split.
 func (b *Branches[K, V]) Branch(holds func(key K, value V) bool, options ...Option) *Stream[K, V] {
-	return b.branch(holds, strconv.Itoa(len(b.list)+1), options)
+	return b.branch(holds, false, strconv.Itoa(len(b.list)+1), options).needs("Branch", holds != nil)
 }
 
 // Default is the stream of the records that no branch took. No branch may follow it.
 func (b *Branches[K, V]) Default(options ...Option) *Stream[K, V] {
-	return b.branch(nil, "0", options)
+	return b.branch(nil, true, "0", options)
 }
 
-func (b *Branches[K, V]) branch(holds func(K, V) bool, index string, options []Option) *Stream[K, V] {
+func (b *Branches[K, V]) branch(holds func(K, V) bool, rest bool, index string, options []Option) *Stream[K, V] {
 	out := *b.stream
 	given := collect(options).name
 	if given == "" {
 		given = index
 	}
 	name := b.stream.b.nameOr(b.node.Name+given, "KSTREAM-BRANCHCHILD-")
-	if n := len(b.list); n > 0 && b.list[n-1].holds == nil {
+	if n := len(b.list); n > 0 && b.list[n-1].rest {
 		b.stream.b.fail(name, errAfterDefault)
 	}
 	out.node = b.stream.b.processor(name, stateless(func(c *engine.Context, r engine.Record) error { return c.Forward(r) }), b.node)
-	b.list = append(b.list, branch[K, V]{holds, name})
+	b.list = append(b.list, branch[K, V]{holds, rest, name})
 	return &out
 }

@@ -51,9 +51,6 @@ func TestBuildErrors(t *testing.T) {
 		{"no store", "dsl: KSTREAM-PROCESSOR-0000000001: a store of WithStores is nil", func(b *dsl.Builder) {
 			dsl.Process(read(b, "a"), func() dsl.Processor[string, *string, string, string] { return nil }, dsl.WithStores(nil))
 		}},
-		{"a policy without a function", "dsl: KSTREAM-AGGREGATE-0000000001: the header policy has no function; use one of Latest, Empty, First, Union and MergeHeaders", func(b *dsl.Builder) {
-			grouped(b).Count(dsl.As("s"), dsl.Headers(dsl.MergeHeaders(nil)))
-		}},
 		{"no policy", "dsl: KSTREAM-AGGREGATE-0000000001: the header policy has no function; use one of Latest, Empty, First, Union and MergeHeaders", func(b *dsl.Builder) {
 			grouped(b).Count(dsl.As("s"), dsl.Headers(dsl.HeaderPolicy{}))
 		}},

@@ -56,7 +56,7 @@ func (t *Topology) Graph() *engine.Graph { return t.graph }
 
 // Build checks the topology and closes the builder: what is added afterwards has no part in
 // it, and a second Build is an error. Its error joins all that went wrong, each with the
-// operator's name; they are [BuildError]s.
+// operator's name; they are [BuildError]s. Functions and inputs that are nil are among them.
 func (b *Builder) Build() (*Topology, error) {
 	if b.built {
 		b.fail("Build", errors.New("the topology was built before"))
@@ -88,6 +88,27 @@ func (e *BuildError) Unwrap() error { return e.Err }
 
 func (b *Builder) fail(operator string, err error) {
 	b.errs = append(b.errs, &BuildError{operator, err})
+}
+
+// needs reports a nil function at the operator that would call it, and panic, at its first
+// record.
+func (b *Builder) needs(operator, function string, given bool) {
+	if !given {
+		b.fail(operator, nilFunction(function))
+	}
+}
+
+// takes reports inputs of other builders, and nil ones, which have none.
+func (b *Builder) takes(operator string, of ...*Builder) {
+	for _, other := range of {
+		switch other {
+		case b:
+		case nil:
+			b.fail(operator, errNilInput)
+		default:
+			b.fail(operator, errOtherBuilder)
+		}
+	}
 }
 
 // name takes a number, whether the name is used or not.

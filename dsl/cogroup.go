@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/forebay-streams/forebay/dsl/internal/engine"
@@ -18,6 +19,7 @@ type CogroupedStream[K, A any] struct {
 type member[A any] struct {
 	fold  func(initial func() A) fold
 	input func(store string) *engine.Node
+	given bool // it has a function
 }
 
 // Cogroup begins to group streams together, with the first of them.
@@ -28,13 +30,19 @@ func Cogroup[K, V, A any](g *GroupedStream[K, V], add func(key K, value V, aggre
 
 // AndCogroup adds another stream, which may have values of another type.
 func AndCogroup[K, V, A any](c *CogroupedStream[K, A], g *GroupedStream[K, V], add func(key K, value V, aggregate A) A) *CogroupedStream[K, A] {
-	out := *c
-	if g.stream.b != c.b {
-		c.b.fail("Cogroup", errOtherBuilder)
+	if c == nil {
+		c = &CogroupedStream[K, A]{}
 	}
+	if g == nil {
+		g = &GroupedStream[K, V]{stream: (*Stream[K, V])(nil).orEmpty()}
+	}
+	out := *c
+	out.b = cmp.Or(c.b, g.stream.b)
+	out.b.takes("Cogroup", c.b, g.stream.b)
 	out.members = append(append([]member[A]{}, c.members...), member[A]{
 		fold:  func(initial func() A) fold { return folding(initial, add) },
 		input: func(store string) *engine.Node { return g.input(store).node },
+		given: add != nil,
 	})
 	return &out
 }
@@ -48,6 +56,7 @@ func (c *CogroupedStream[K, A]) Aggregate(initial func() A, value store.Serde[A]
 	n, shelf := c.aggregate(s, initial, nil, func(operator, name string) *shelf {
 		return plainShelf(s, func() (*engine.Store, opener) { return keyValue(c.b, operator, name, c.key, value, s) })
 	})
+	c.b.needs(n.Name, "initial of Aggregate", initial != nil)
 	return &Table[K, A]{b: c.b, node: n, key: c.key, value: value, state: shelf.state}
 }
 
@@ -58,6 +67,7 @@ func AggregateCogroup[K, A any](c *CogroupedStream[K, A], w Windows, initial fun
 	n, shelf := c.aggregate(s, initial, nil, func(operator, name string) *shelf {
 		return windowShelf(c.b, operator, name, w, false, c.format(operator, value, s), s)
 	})
+	c.b.needs(n.Name, "initial of AggregateCogroup", initial != nil)
 	return &Table[Windowed[K], A]{b: c.b, node: n, key: windowedKeySerde(c.key, w), value: value, state: shelf.state, windows: shelf.windows}
 }
 
@@ -68,6 +78,8 @@ func AggregateCogroupSessions[K, A any](c *CogroupedStream[K, A], w SessionWindo
 	n, shelf := c.aggregate(s, initial, merging(merge), func(operator, name string) *shelf {
 		return sessionShelf(c.b, operator, name, w, false, c.format(operator, value, s), s)
 	})
+	c.b.needs(n.Name, "initial of AggregateCogroupSessions", initial != nil)
+	c.b.needs(n.Name, "merge of AggregateCogroupSessions", merge != nil)
 	var key store.Serde[Windowed[K]]
 	if c.key != nil {
 		key = SessionSerde(c.key)
@@ -101,6 +113,7 @@ func (c *CogroupedStream[K, A]) aggregate(s settings, initial func() A, merge fu
 		if kept == nil {
 			kept = make(name, storeName)
 		}
+		b.needs(name, "add of Cogroup", m.given)
 		f := m.fold(initial)
 		f.merge = merge
 		nodes = append(nodes, kept.add(b, name, f, inputs[i]))

@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -64,21 +65,23 @@ func (b *Builder) restorable(operator string, s *settings) {
 // of the record. Records without a value, a key made of them, or a row are dropped. What
 // comes out has the stream record's key, timestamp and headers.
 func JoinGlobal[K, V, L, T, R any](s *Stream[K, V], t *GlobalTable[L, T], by func(key K, value V) L, join func(value V, row T) R, options ...Option) *Stream[K, R] {
-	return joinGlobal(s, t, by, join, false, options)
+	return joinGlobal(s, t, by, join, false, options).needs("by of JoinGlobal", by != nil).needs("join of JoinGlobal", join != nil)
 }
 
 // LeftJoinGlobal is [JoinGlobal] of all records with a value. A row that the table has not is
 // the zero value for the join function: nil, if T can be nil.
 func LeftJoinGlobal[K, V, L, T, R any](s *Stream[K, V], t *GlobalTable[L, T], by func(key K, value V) L, join func(value V, row T) R, options ...Option) *Stream[K, R] {
-	return joinGlobal(s, t, by, join, true, options)
+	return joinGlobal(s, t, by, join, true, options).needs("by of LeftJoinGlobal", by != nil).needs("join of LeftJoinGlobal", join != nil)
 }
 
 func joinGlobal[K, V, L, T, R any](s *Stream[K, V], t *GlobalTable[L, T], by func(K, V) L, join func(V, T) R, isLeft bool, options []Option) *Stream[K, R] {
-	b := s.b
-	name := b.nameOr(collect(options).name, "KSTREAM-LEFTJOIN-") // of inner joins too
-	if t.b != b {
-		b.fail(name, errOtherBuilder)
+	s = s.orEmpty()
+	if t == nil {
+		t = &GlobalTable[L, T]{}
 	}
+	b := cmp.Or(s.b, t.b)
+	name := b.nameOr(collect(options).name, "KSTREAM-LEFTJOIN-") // of inner joins too
+	b.takes(name, s.b, t.b)
 	e := enrich{
 		open: t.view.open, left: isLeft, join: joiner(join),
 		key: func(r engine.Record) any { return box(by(as[K](r.Key), as[V](r.Value))) },

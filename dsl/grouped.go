@@ -24,7 +24,7 @@ func (s *Stream[K, V]) GroupByKey(options ...GroupOption) *GroupedStream[K, V] {
 // key is nil if it is known.
 func GroupBy[K, V, L any](s *Stream[K, V], to func(key K, value V) L, key store.Serde[L], options ...GroupOption) *GroupedStream[L, V] {
 	name := collect(options).name
-	grouped := selectKey(s, to, s.b.nameOr(name, "KSTREAM-KEY-SELECT-"))
+	grouped := selectKey(s, to, s.b.nameOr(name, "KSTREAM-KEY-SELECT-")).needs("GroupBy", to != nil)
 	if key != nil {
 		grouped.key = key
 	}
@@ -146,7 +146,7 @@ func Aggregate[K, V, R, A any](g Groups[K, V, R], initial func() A, add func(key
 	return aggregateWith(g, aggregation[K, V, R]{
 		prefix: "KSTREAM-AGGREGATE-",
 		fold:   folding(initial, add),
-	}, value, collect(options))
+	}, value, collect(options)).needs("initial of Aggregate", initial != nil).needs("add of Aggregate", add != nil)
 }
 
 func folding[K, V, A any](initial func() A, add func(K, V, A) A) fold {
@@ -180,7 +180,7 @@ func Reduce[K, V, R any](g Grouping[K, V, R], combine func(aggregate, value V) V
 	return aggregateWith(g, aggregation[K, V, R]{
 		prefix: "KSTREAM-REDUCE-",
 		fold:   fold{update: update, merge: func(_, a, b any) any { return update(nil, b, a) }, unseen: !canBeNil[V]()},
-	}, value, collect(options))
+	}, value, collect(options)).needs("Reduce", combine != nil)
 }
 
 func aggregateWith[K, V, R, A any](g Grouping[K, V, R], a aggregation[K, V, R], value store.Serde[A], s settings) *Table[R, A] {

@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -18,13 +19,13 @@ import (
 // A versioned table ([Versioned]) is read as of the record's timestamp, whenever the record
 // comes. With [JoinGrace] records wait for rows that come late.
 func JoinTable[K, V, T, R any](s *Stream[K, V], t *Table[K, T], join func(value V, row T) R, options ...JoinOption) *Stream[K, R] {
-	return joinTable(s, t, join, false, options)
+	return joinTable(s, t, join, false, options).needs("JoinTable", join != nil)
 }
 
 // LeftJoinTable is [JoinTable] of all records with a value. A row that the table has not is
 // the zero value for the join function: nil, if T can be nil.
 func LeftJoinTable[K, V, T, R any](s *Stream[K, V], t *Table[K, T], join func(value V, row T) R, options ...JoinOption) *Stream[K, R] {
-	return joinTable(s, t, join, true, options)
+	return joinTable(s, t, join, true, options).needs("LeftJoinTable", join != nil)
 }
 
 // JoinOption is for joins of a stream with a table: [Named] and [JoinGrace].
@@ -46,7 +47,8 @@ func (joinGrace) ofJoin()           {}
 func JoinGrace(d time.Duration) JoinOption { return joinGrace(d) }
 
 func joinTable[K, V, T, R any](s *Stream[K, V], t *Table[K, T], join func(V, T) R, isLeft bool, options []JoinOption) *Stream[K, R] {
-	b, o := s.b, collect(options)
+	s, t = s.orEmpty(), t.orEmpty()
+	b, o := cmp.Or(s.b, t.b), collect(options)
 	if s.rekeyed {
 		base := o.name
 		if base == "" {
@@ -59,9 +61,7 @@ func joinTable[K, V, T, R any](s *Stream[K, V], t *Table[K, T], join func(V, T) 
 		prefix = "KSTREAM-LEFTJOIN-"
 	}
 	name := b.nameOr(o.name, prefix)
-	if t.b != b {
-		b.fail(name, errOtherBuilder)
-	}
+	b.takes(name, s.b, t.b)
 	from := t.state.view()
 	e := enrich{
 		open: from.open, left: isLeft, join: joiner(join),

@@ -2,6 +2,7 @@ package dsl
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 
 	"github.com/forebay-streams/forebay/dsl/internal/engine"
@@ -20,25 +21,24 @@ import (
 // operator's nodes and stores. The result has a store only with [As], or if something
 // downstream needs one. A nil serde is the one known for the type.
 func JoinForeign[K, L, F, R, V any](left *Table[K, L], right *Table[F, R], foreign func(left L) (F, bool), join func(left L, right R) V, value store.Serde[V], options ...StoreOption) *Table[K, V] {
-	return joinForeign(left, right, foreign, joiner(join), false, value, options)
+	return joinForeign(left, right, foreign, joiner(join), false, value, options).needs("foreign of JoinForeign", foreign != nil).needs("join of JoinForeign", join != nil)
 }
 
 // LeftJoinForeign is [JoinForeign] of all rows of the left table. What the right one has not
 // is the zero value for the join function: nil, if R can be nil.
 func LeftJoinForeign[K, L, F, R, V any](left *Table[K, L], right *Table[F, R], foreign func(left L) (F, bool), join func(left L, right R) V, value store.Serde[V], options ...StoreOption) *Table[K, V] {
-	return joinForeign(left, right, foreign, joiner(join), true, value, options)
+	return joinForeign(left, right, foreign, joiner(join), true, value, options).needs("foreign of LeftJoinForeign", foreign != nil).needs("join of LeftJoinForeign", join != nil)
 }
 
 func joinForeign[K, L, F, R, V any](left *Table[K, L], right *Table[F, R], foreign func(L) (F, bool), join func(left, right any) any, isLeft bool, value store.Serde[V], options []StoreOption) *Table[K, V] {
-	b, s := left.b, collect(options)
+	left, right = left.orEmpty(), right.orEmpty()
+	b, s := cmp.Or(left.b, right.b), collect(options)
 	left.state.enableOld(true)
 	right.state.enableOld(true)
 	given := func(suffix string) string { return suffixed(s.name, suffix) }
 	topic := b.nameOr(given("-subscription-registration"), "KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-") + "-topic"
 	sendName := b.nameOr(given("-subscription-registration-processor"), "KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-")
-	if right.b != b {
-		b.fail(sendName, errOtherBuilder)
-	}
+	b.takes(sendName, left.b, right.b)
 	f := foreignJoin{
 		topic: topic, left: isLeft, headers: b.config.headers, join: join,
 		primary: serdeFor(b, sendName, "a key", left.key), foreignKey: serdeFor(b, sendName, "a foreign key", right.key),

@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -85,19 +86,19 @@ func JoinStoresWithoutChangelog() StreamJoinOption {
 // when the later of its records is processed, with the larger timestamp and the headers of
 // the one processed later.
 func JoinStreams[K, L, R, V any](left *Stream[K, L], right *Stream[K, R], join func(left L, right R) V, w JoinWindows, options ...StreamJoinOption) *Stream[K, V] {
-	return joinStreams(left, right, streamJoin{join: joiner(join)}, sameSerde[L, V](left.value), w, options)
+	return joinStreams(left, right, join, streamJoin{}, w, options).needs("JoinStreams", join != nil)
 }
 
 // LeftJoinStreams is [JoinStreams] of all records of the left stream: one that has met none
 // when its window and the grace have passed comes out alone, at its own time; without a key
 // at once. What is missing is the zero value for the join function: nil, if R can be nil.
 func LeftJoinStreams[K, L, R, V any](left *Stream[K, L], right *Stream[K, R], join func(left L, right R) V, w JoinWindows, options ...StreamJoinOption) *Stream[K, V] {
-	return joinStreams(left, right, streamJoin{join: joiner(join), keepLeft: true}, sameSerde[L, V](left.value), w, options)
+	return joinStreams(left, right, join, streamJoin{keepLeft: true}, w, options).needs("LeftJoinStreams", join != nil)
 }
 
 // OuterJoinStreams is [LeftJoinStreams] of all records of both streams.
 func OuterJoinStreams[K, L, R, V any](left *Stream[K, L], right *Stream[K, R], join func(left L, right R) V, w JoinWindows, options ...StreamJoinOption) *Stream[K, V] {
-	return joinStreams(left, right, streamJoin{join: joiner(join), keepLeft: true, keepRight: true}, sameSerde[L, V](left.value), w, options)
+	return joinStreams(left, right, join, streamJoin{keepLeft: true, keepRight: true}, w, options).needs("OuterJoinStreams", join != nil)
 }
 
 // streamJoin is what the operator's nodes have in common, without types.
@@ -135,16 +136,17 @@ func (j *streamJoin) joined(left bool, this, other any) any {
 	return j.join(other, this)
 }
 
-func joinStreams[K, L, R, V any](left *Stream[K, L], right *Stream[K, R], j streamJoin, value store.Serde[V], w JoinWindows, options []StreamJoinOption) *Stream[K, V] {
-	b, o := left.b, collect(options)
+func joinStreams[K, L, R, V any](left *Stream[K, L], right *Stream[K, R], join func(L, R) V, j streamJoin, w JoinWindows, options []StreamJoinOption) *Stream[K, V] {
+	left, right = left.orEmpty(), right.orEmpty()
+	b, o := cmp.Or(left.b, right.b), collect(options)
+	j.join = joiner(join)
+	value := sameSerde[L, V](left.value)
 	if b.config.selfJoins && left.node == right.node {
 		return selfJoin(left, j, value, w, o)
 	}
 	left, right = copartitioned(left, o.name, "-left"), copartitioned(right, o.name, "-right")
 	n := streamJoinNames(b, j, o, w.eager)
-	if right.b != b {
-		b.fail(n.merge, errOtherBuilder)
-	}
+	b.takes(n.merge, left.b, right.b)
 	j.configure(b, n, w)
 	j.key = serdeFor(b, n.merge, "a key", left.key)
 	j.left.value, j.right.value = serdeFor(b, n.merge, "a left value", left.value), serdeFor(b, n.merge, "a right value", right.value)

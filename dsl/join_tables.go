@@ -1,6 +1,8 @@
 package dsl
 
 import (
+	"cmp"
+
 	"github.com/forebay-streams/forebay/dsl/internal/engine"
 	"github.com/forebay-streams/forebay/store"
 )
@@ -10,19 +12,19 @@ import (
 // with the larger of both timestamps. The result has a store only with [As] or another
 // store option. A nil serde is the one known for the type.
 func JoinTables[K, L, R, V any](left *Table[K, L], right *Table[K, R], join func(left L, right R) V, value store.Serde[V], options ...StoreOption) *Table[K, V] {
-	return joinTables(left, right, joiner(join), tableJoin{needLeft: true, needRight: true}, value, options)
+	return joinTables(left, right, joiner(join), tableJoin{needLeft: true, needRight: true}, value, options).needs("JoinTables", join != nil)
 }
 
 // LeftJoinTables is [JoinTables] of all keys that the left table has. A value that the right
 // one has not is the zero value for the join function: nil, if R can be nil.
 func LeftJoinTables[K, L, R, V any](left *Table[K, L], right *Table[K, R], join func(left L, right R) V, value store.Serde[V], options ...StoreOption) *Table[K, V] {
-	return joinTables(left, right, joiner(join), tableJoin{needLeft: true}, value, options)
+	return joinTables(left, right, joiner(join), tableJoin{needLeft: true}, value, options).needs("LeftJoinTables", join != nil)
 }
 
 // OuterJoinTables is [JoinTables] of all keys that any of the tables has. A value that one of
 // them has not is the zero value for the join function: nil, if its type can be nil.
 func OuterJoinTables[K, L, R, V any](left *Table[K, L], right *Table[K, R], join func(left L, right R) V, value store.Serde[V], options ...StoreOption) *Table[K, V] {
-	return joinTables(left, right, joiner(join), tableJoin{}, value, options)
+	return joinTables(left, right, joiner(join), tableJoin{}, value, options).needs("OuterJoinTables", join != nil)
 }
 
 // joiner is a join function without types. What is missing is nil, and the zero value for
@@ -46,7 +48,8 @@ func (j *tableJoin) row(left, right any) any {
 }
 
 func joinTables[K, L, R, V any](left *Table[K, L], right *Table[K, R], join func(left, right any) any, j tableJoin, value store.Serde[V], options []StoreOption) *Table[K, V] {
-	b, s := left.b, collect(options)
+	left, right = left.orEmpty(), right.orEmpty()
+	b, s := cmp.Or(left.b, right.b), collect(options)
 	j.join = join
 	if s.materialized && s.store == "" {
 		s.store = b.name("KTABLE-MERGE-STATE-STORE-")
@@ -54,9 +57,7 @@ func joinTables[K, L, R, V any](left *Table[K, L], right *Table[K, R], join func
 	name := b.nameOr(s.name, "KTABLE-MERGE-")
 	thisName := b.nameOr(suffixed(s.name, "-join-this"), "KTABLE-JOINTHIS-")
 	otherName := b.nameOr(suffixed(s.name, "-join-other"), "KTABLE-JOINOTHER-")
-	if right.b != b {
-		b.fail(name, errOtherBuilder)
-	}
+	b.takes(name, left.b, right.b)
 	value = known(value)
 	if !j.needRight {
 		left.state.enableOld(true)

@@ -56,7 +56,7 @@ func (p HeaderPolicy) Trimmed() int64 {
 // read-only. The function must be deterministic; the zero value is no headers.
 func MergeHeaders(f func(stored *store.Headers, incoming store.Headers) store.Headers) HeaderPolicy {
 	if f == nil {
-		return HeaderPolicy{name: "func", err: errNoMerge}
+		return HeaderPolicy{name: "func", err: nilFunction("MergeHeaders")}
 	}
 	return HeaderPolicy{name: "func", merge: policy.Func(f)}
 }

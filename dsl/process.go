@@ -72,13 +72,13 @@ func (c *Context[K, V]) Schedule(every time.Duration, clock Clock, punctuate fun
 // Process hands the records to a processor of the user's own, one for each task. What it
 // forwards is the stream that Process returns.
 func Process[K, V, L, W any](s *Stream[K, V], make func() Processor[K, V, L, W], options ...ProcessOption) *Stream[L, W] {
-	return process(s, make, options, true)
+	return process(s, make, options, true).needs("Process", make != nil)
 }
 
 // ProcessValues is Process for a processor that leaves the keys as they are, so that nothing
 // need be repartitioned.
 func ProcessValues[K, V, W any](s *Stream[K, V], make func() Processor[K, V, K, W], options ...ProcessOption) *Stream[K, W] {
-	return process(s, make, options, false)
+	return process(s, make, options, false).needs("ProcessValues", make != nil)
 }
 
 func process[K, V, L, W any](s *Stream[K, V], make func() Processor[K, V, L, W], options []ProcessOption, rekeys bool) *Stream[L, W] {

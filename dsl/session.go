@@ -32,7 +32,8 @@ func (g *SessionStream[K, V]) EmitOnClose() *SessionStream[K, V] {
 func AggregateSessions[K, V, A any](g *SessionStream[K, V], initial func() A, add func(key K, value V, aggregate A) A, merge func(key K, a, b A) A, value store.Serde[A], options ...StoreOption) *Table[Windowed[K], A] {
 	f := folding(initial, add)
 	f.merge = merging(merge)
-	return aggregateWith(g, aggregation[K, V, Windowed[K]]{prefix: "KSTREAM-AGGREGATE-", fold: f}, value, collect(options))
+	return aggregateWith(g, aggregation[K, V, Windowed[K]]{prefix: "KSTREAM-AGGREGATE-", fold: f}, value, collect(options)).
+		needs("initial of AggregateSessions", initial != nil).needs("add of AggregateSessions", add != nil).needs("merge of AggregateSessions", merge != nil)
 }
 
 func merging[K, A any](merge func(K, A, A) A) func(key, a, b any) any {

@@ -24,6 +24,7 @@ func (s *Stream[K, V]) To(topic string, options ...SinkOption) {
 func (s *Stream[K, V]) ToTopics(choose func(key K, value V, r store.Record) string, options ...SinkOption) {
 	o := collect(options)
 	name := s.b.nameOr(o.name, "KSTREAM-SINK-")
+	s.b.needs(name, "ToTopics", choose != nil)
 	out := sink(s, name, engine.Topic{}, o)
 	out.Dynamic = func(c store.Record, r engine.Record) string { return choose(as[K](r.Key), as[V](r.Value), c) }
 	s.b.add(&engine.Node{Name: name, Parents: []*engine.Node{s.node}, Sink: out})
@@ -54,6 +55,7 @@ func partition[K, V any](b *Builder, operator string, o settings, key store.Serd
 		if !ok {
 			b.fail(operator, wrongTypes[K, V]("Partitioner", o.partitioner))
 		}
+		b.needs(operator, "Partitioner", !ok || choose != nil)
 		return func(topic string, r engine.Record, _ []byte, n int32) int32 {
 			return choose(topic, as[K](r.Key), as[V](r.Value), n)
 		}

@@ -63,6 +63,7 @@ func source[K, V any](b *Builder, operator string, key store.Serde[K], value sto
 		if !ok {
 			b.fail(operator, wrongTypes[K, V]("Time", s.timestamp))
 		}
+		b.needs(operator, "Time", !ok || extract != nil)
 		out.Timestamp = func(r engine.Record, previous int64) int64 {
 			return extract(as[K](r.Key), as[V](r.Value), r.Timestamp, previous)
 		}
@@ -101,6 +102,20 @@ func (s *Stream[K, V]) WithValueSerde(value store.Serde[V]) *Stream[K, V] {
 	return &out
 }
 
+// orEmpty puts an empty stream in the place of a nil one, so that the error comes from Build.
+func (s *Stream[K, V]) orEmpty() *Stream[K, V] {
+	if s != nil {
+		return s
+	}
+	return &Stream[K, V]{node: &engine.Node{}}
+}
+
+// needs reports a nil function of the operator that made the stream.
+func (s *Stream[K, V]) needs(function string, given bool) *Stream[K, V] {
+	s.b.needs(s.node.Name, function, given)
+	return s
+}
+
 // then adds a node behind a stream.
 func (s *Stream[K, V]) then(prefix string, options []Option, make func() engine.Processor) *engine.Node {
 	return s.b.processor(s.b.nameOr(collect(options).name, prefix), make, s.node)
@@ -109,12 +124,12 @@ func (s *Stream[K, V]) then(prefix string, options []Option, make func() engine.
 // Filter keeps the records that the predicate holds for. A null value that V has no nil
 // for satisfies no predicate.
 func (s *Stream[K, V]) Filter(keep func(key K, value V) bool, options ...Option) *Stream[K, V] {
-	return s.filter(keep, true, options)
+	return s.filter(keep, true, options).needs("Filter", keep != nil)
 }
 
 // FilterNot drops the records that the predicate holds for.
 func (s *Stream[K, V]) FilterNot(drop func(key K, value V) bool, options ...Option) *Stream[K, V] {
-	return s.filter(drop, false, options)
+	return s.filter(drop, false, options).needs("FilterNot", drop != nil)
 }
 
 func (s *Stream[K, V]) filter(predicate func(K, V) bool, keep bool, options []Option) *Stream[K, V] {
@@ -141,18 +156,18 @@ func (s *Stream[K, V]) Peek(look func(key K, value V), options ...Option) *Strea
 		}
 		return c.Forward(r)
 	}))
-	return &out
+	return out.needs("Peek", look != nil)
 }
 
 // MapValues turns each value into another. The key stays, and so does the partition. A null
 // value that V has no nil for stays null.
 func MapValues[K, V, W any](s *Stream[K, V], to func(value V) W, options ...Option) *Stream[K, W] {
-	return mapValues(s, func(_ K, v V) W { return to(v) }, options)
+	return mapValues(s, func(_ K, v V) W { return to(v) }, options).needs("MapValues", to != nil)
 }
 
 // MapValuesWithKey is MapValues with a look at the key, which must not be changed.
 func MapValuesWithKey[K, V, W any](s *Stream[K, V], to func(key K, value V) W, options ...Option) *Stream[K, W] {
-	return mapValues(s, to, options)
+	return mapValues(s, to, options).needs("MapValuesWithKey", to != nil)
 }
 
 // MapNullable is MapValues for a V that has no nil: a null value, such as the deletion of a
@@ -167,6 +182,7 @@ func MapNullable[K, V, W any](s *Stream[K, V], to func(value *V) W, options ...O
 		r.Value = box(to(v))
 		return c.Forward(r)
 	}))
+	s.b.needs(n.Name, "MapNullable", to != nil)
 	return &Stream[K, W]{b: s.b, node: n, key: s.key, value: sameSerde[V, W](s.value), rekeyed: s.rekeyed}
 }
 
@@ -206,6 +222,7 @@ func Map[K, V, L, W any](s *Stream[K, V], to func(key K, value V) (L, W), option
 		r.Key, r.Value = box(k), box(v)
 		return c.Forward(r)
 	}))
+	s.b.needs(n.Name, "Map", to != nil)
 	return &Stream[L, W]{b: s.b, node: n, key: sameSerde[K, L](s.key), value: sameSerde[V, W](s.value), rekeyed: true}
 }
 
@@ -213,7 +230,7 @@ const nullUnseen = "a null value, which the function's type cannot hold"
 
 // SelectKey gives each record another key.
 func SelectKey[K, V, L any](s *Stream[K, V], to func(key K, value V) L, options ...Option) *Stream[L, V] {
-	return selectKey(s, to, s.b.nameOr(collect(options).name, "KSTREAM-KEY-SELECT-"))
+	return selectKey(s, to, s.b.nameOr(collect(options).name, "KSTREAM-KEY-SELECT-")).needs("SelectKey", to != nil)
 }
 
 func selectKey[K, V, L any](s *Stream[K, V], to func(K, V) L, name string) *Stream[L, V] {
@@ -243,12 +260,13 @@ func FlatMap[K, V, L, W any](s *Stream[K, V], to func(key K, value V) []Pair[L, 
 		}
 		return nil
 	}))
+	s.b.needs(n.Name, "FlatMap", to != nil)
 	return &Stream[L, W]{b: s.b, node: n, key: sameSerde[K, L](s.key), value: sameSerde[V, W](s.value), rekeyed: true}
 }
 
 // FlatMapValues turns each value into any number of values under the same key.
 func FlatMapValues[K, V, W any](s *Stream[K, V], to func(value V) []W, options ...Option) *Stream[K, W] {
-	return FlatMapValuesWithKey(s, func(_ K, v V) []W { return to(v) }, options...)
+	return FlatMapValuesWithKey(s, func(_ K, v V) []W { return to(v) }, options...).needs("FlatMapValues", to != nil)
 }
 
 // FlatMapValuesWithKey is FlatMapValues with a look at the key, which must not be changed.
@@ -266,16 +284,16 @@ func FlatMapValuesWithKey[K, V, W any](s *Stream[K, V], to func(key K, value V) 
 		}
 		return nil
 	}))
+	s.b.needs(n.Name, "FlatMapValuesWithKey", to != nil)
 	return &Stream[K, W]{b: s.b, node: n, key: s.key, value: sameSerde[V, W](s.value), rekeyed: s.rekeyed}
 }
 
 // Merge is a stream of the records of both, in no particular order between them.
 func (s *Stream[K, V]) Merge(o *Stream[K, V], options ...Option) *Stream[K, V] {
 	out := *s
+	o = o.orEmpty()
 	name := s.b.nameOr(collect(options).name, "KSTREAM-MERGE-")
-	if o.b != s.b {
-		s.b.fail(name, errOtherBuilder)
-	}
+	s.b.takes(name, o.b)
 	out.node = s.b.processor(name, stateless(func(c *engine.Context, r engine.Record) error { return c.Forward(r) }), s.node, o.node)
 	out.rekeyed = s.rekeyed || o.rekeyed
 	return &out

@@ -20,6 +20,23 @@ type Table[K, V any] struct {
 	windows *closing
 }
 
+// orEmpty puts an empty table in the place of a nil one, so that the error comes from Build.
+func (t *Table[K, V]) orEmpty() *Table[K, V] {
+	if t != nil {
+		return t
+	}
+	return &Table[K, V]{node: &engine.Node{}, state: &tableState{
+		enableOld: func(bool) bool { return true },
+		view:      func() viewSource { return viewSource{} },
+	}}
+}
+
+// needs reports a nil function of the operator that made the table.
+func (t *Table[K, V]) needs(function string, given bool) *Table[K, V] {
+	t.b.needs(t.node.Name, function, given)
+	return t
+}
+
 // closing is how long after its end a window may still change, in ms.
 type closing struct {
 	wait int64

@@ -32,6 +32,7 @@ func GroupTableBy[K, V, L, W any](t *Table[K, V], to func(key K, value V) (L, W)
 	k := serdeFor(t.b, nodeName, "a key", key)
 	t.state.enableOld(true)
 	n := t.b.processor(nodeName, func() engine.Processor { return &regroup[K, V, L, W]{to: to, key: k} }, t.node)
+	t.b.needs(nodeName, "GroupTableBy", to != nil)
 	return &GroupedTable[L, W]{b: t.b, node: n, key: key, value: value, name: name}
 }
 
@@ -109,7 +110,7 @@ func (g *GroupedTable[K, V]) Reduce(add, subtract func(aggregate, value V) V, op
 	return aggregateTable(g, "KTABLE-REDUCE-", tableFold{
 		add:      func(_, value, a any) any { return box(add(as[V](a), as[V](value))) },
 		subtract: func(_, value, a any) any { return box(subtract(as[V](a), as[V](value))) },
-	}, known(g.value), collect(options))
+	}, known(g.value), collect(options)).needs("add of Reduce", add != nil).needs("subtract of Reduce", subtract != nil)
 }
 
 // AggregateTable folds the values of each group into an aggregate that begins with initial:
@@ -120,7 +121,8 @@ func AggregateTable[K, V, A any](g *GroupedTable[K, V], initial func() A, add, s
 		initial:  func() any { return box(initial()) },
 		add:      func(key, value, a any) any { return box(add(as[K](key), as[V](value), as[A](a))) },
 		subtract: func(key, value, a any) any { return box(subtract(as[K](key), as[V](value), as[A](a))) },
-	}, known(value), collect(options))
+	}, known(value), collect(options)).
+		needs("initial of AggregateTable", initial != nil).needs("add of AggregateTable", add != nil).needs("subtract of AggregateTable", subtract != nil)
 }
 
 // tableFold says how rows join and leave a group.

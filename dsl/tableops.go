@@ -8,12 +8,12 @@ import (
 // Filter keeps the rows that the predicate holds for; of others it deletes the key. The
 // result has a store only with [As].
 func (t *Table[K, V]) Filter(keep func(key K, value V) bool, options ...StoreOption) *Table[K, V] {
-	return t.filter(keep, true, options)
+	return t.filter(keep, true, options).needs("Filter", keep != nil)
 }
 
 // FilterNot keeps the rows that the predicate does not hold for.
 func (t *Table[K, V]) FilterNot(drop func(key K, value V) bool, options ...StoreOption) *Table[K, V] {
-	return t.filter(drop, false, options)
+	return t.filter(drop, false, options).needs("FilterNot", drop != nil)
 }
 
 func (t *Table[K, V]) filter(predicate func(K, V) bool, keep bool, options []StoreOption) *Table[K, V] {
@@ -34,7 +34,7 @@ func (t *Table[K, V]) filter(predicate func(K, V) bool, keep bool, options []Sto
 // MapTableValues turns each value of a table into another. The result has a store only with
 // [As]. A nil serde is the one known for the type.
 func MapTableValues[K, V, W any](t *Table[K, V], to func(value V) W, value store.Serde[W], options ...StoreOption) *Table[K, W] {
-	return MapTableValuesWithKey(t, func(_ K, v V) W { return to(v) }, value, options...)
+	return MapTableValuesWithKey(t, func(_ K, v V) W { return to(v) }, value, options...).needs("MapTableValues", to != nil)
 }
 
 // MapTableValuesWithKey is MapTableValues with a look at the key, which must not be changed.
@@ -44,7 +44,7 @@ func MapTableValuesWithKey[K, V, W any](t *Table[K, V], to func(key K, value V) 
 	}
 	return derive(t, "KTABLE-MAPVALUES-", collect(options), value, func(_ *engine.Context, key any, r row) (any, error) {
 		return box(to(as[K](key), as[V](r.value))), nil
-	}, false)
+	}, false).needs("MapTableValuesWithKey", to != nil)
 }
 
 // derive adds a table whose rows follow one by one from those of another. change is not

@@ -66,6 +66,7 @@ func TransformTableValues[K, V, W any](t *Table[K, V], make func() Transformer[K
 		}
 		return p.change, p.of.Init(&TransformContext{c})
 	}
+	t.b.needs(name, "TransformTableValues", make != nil)
 	out := deriveAs(t, name, o.store, o, known(value), derived{start: start, nulls: canBeNil[V]()})
 	for _, st := range o.stores {
 		out.node.Connect(st.state())

@@ -1,0 +1,6 @@
+package dsl
+
+var (
+	ErrNilFunction = errNilFunction
+	ErrNilInput    = errNilInput
+)
