@@ -212,20 +212,20 @@ func (s *Store[K, V]) FetchSession(key K, start, end int64) (v store.Value[V], o
 	}
 	k, err := s.codec.LookupKey(&s.scratch, s.core.Record.Headers, key)
 	if err == nil {
-		v, ok, err = s.fetch(s.core.Overlay, s.clock.Now, windowkey.SessionRow{Key: k, Start: start, End: end}, &s.scratch, &s.owner)
+		v, ok, err = s.fetch(s.core.Overlay, s.clock.Now(), s.clock.Now, windowkey.SessionRow{Key: k, Start: start, End: end}, &s.scratch, &s.owner)
 	}
 	return v, ok, s.core.Fail("fetch", err)
 }
 
 // fetch reads one row from the overlay or a view of it. flat is for the flat key, since
-// the scratch holds the row's own; at is the state of the moment when it is called.
-func (s *Store[K, V]) fetch(from reader, at func() segment.State, r windowkey.SessionRow, scratch, flat *family.Scratch) (v store.Value[V], ok bool, err error) {
+// the scratch holds the row's own. A commit that was under way may have written the row and
+// given it up: after is the state once it has ended.
+func (s *Store[K, V]) fetch(from reader, at segment.State, after func() segment.State, r windowkey.SessionRow, scratch, flat *family.Scratch) (v store.Value[V], ok bool, err error) {
 	l := &s.layout
-	if r.End < l.oldest(at()) || r.Start < 0 {
+	if r.End < l.oldest(at) || r.Start < 0 {
 		return v, false, nil
 	}
-	if v, ok, err = s.codec.Get(from, l.flat(flat, l.rows, r), scratch); !ok || r.End < l.oldest(at()) {
-		// Asked again: a commit in between may have written the row and given it up.
+	if v, ok, err = s.codec.Get(from, l.flat(flat, l.rows, r), scratch); !ok || r.End < l.oldest(after()) {
 		return store.Value[V]{}, false, err
 	}
 	v.Timestamp = r.End

@@ -33,7 +33,11 @@ func (s *Store[K, V]) View(isolation store.Isolation) *View[K, V] {
 
 func noHeaders() store.Headers { return store.Headers{} }
 
-func (v *View[K, V]) state() segment.State { return v.store.clock.At(v.uncommitted) }
+// settled is the state when no commit is under way.
+func (v *View[K, V]) settled() (at segment.State) {
+	v.store.clock.Moment(v.uncommitted, func(s segment.State) { at = s })
+	return at
+}
 
 func (v *View[K, V]) there() where {
 	return where{v.reader, func(open func(segment.State)) { v.store.clock.Moment(v.uncommitted, open) }, noHeaders}
@@ -48,7 +52,7 @@ func (v *View[K, V]) FetchSession(key K, start, end int64) (value store.Value[V]
 		if err != nil {
 			return err
 		}
-		value, ok, err = v.store.fetch(v.reader, v.state, windowkey.SessionRow{Key: k, Start: start, End: end}, &s.row, &s.flat)
+		value, ok, err = v.store.fetch(v.reader, v.store.clock.At(v.uncommitted), v.settled, windowkey.SessionRow{Key: k, Start: start, End: end}, &s.row, &s.flat)
 		return err
 	})
 	return value, ok, err

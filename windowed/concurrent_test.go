@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/forebay-streams/forebay/store"
@@ -94,4 +95,38 @@ func readOnce(view *windowed.View[string, string], committed, reverse bool) erro
 		}
 	}
 	return nil
+}
+
+// A commit that writes a row and moves stream time behind its end never shows it.
+func TestPointReadsShowNothingThatItsCommitGaveUp(t *testing.T) {
+	for name, options := range map[string][]windowed.Option{
+		"disk": {}, "memory": {windowed.InMemory()}, "index": {windowed.TimeOrdered(true)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, taskDir(t), options...)
+			view := s.View(store.ReadCommitted)
+			var end atomic.Bool
+			var start atomic.Int64
+			var readers sync.WaitGroup
+			for range 2 {
+				readers.Go(func() {
+					for !end.Load() && !t.Failed() {
+						_, ok, err := view.Fetch("k", start.Load())
+						assert.NoError(t, err)
+						assert.False(t, ok)
+					}
+				})
+			}
+			for n := range 20 {
+				v, first := value(fmt.Sprint(n), int64(n)), int64(n)*3*interval+5
+				start.Store(first)
+				for _, at := range []int64{first, first + interval, first + retention + 1} {
+					require.NoError(t, s.Put("k", at, v))
+				}
+				require.NoError(t, s.Commit(ctx))
+			}
+			end.Store(true)
+			readers.Wait()
+		})
+	}
 }

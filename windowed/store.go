@@ -218,24 +218,24 @@ func (s *Store[K, V]) Fetch(key K, start int64) (v store.Value[V], ok bool, err 
 	}
 	k, err := s.codec.LookupKey(&s.scratch, s.core.Record.Headers, key)
 	if err == nil {
-		v, ok, err = s.fetch(s.table, s.clock.Now, k, start, &s.scratch, &s.owner)
+		v, ok, err = s.fetch(s.table, s.clock.Now(), s.clock.Now, k, start, &s.scratch, &s.owner)
 	}
 	return v, ok, s.core.Fail("fetch", err)
 }
 
 // fetch reads one row from the overlay or a view of it. flat is for the flat key, since
-// the scratch holds the row's own; at is the state of the moment when it is called.
-func (s *Store[K, V]) fetch(from reader, at func() segment.State, key []byte, start int64, scratch, flat *family.Scratch) (v store.Value[V], ok bool, err error) {
+// the scratch holds the row's own. A commit that was under way may have written the row and
+// given it up: after is the state once it has ended.
+func (s *Store[K, V]) fetch(from reader, at segment.State, after func() segment.State, key []byte, start int64, scratch, flat *family.Scratch) (v store.Value[V], ok bool, err error) {
 	l := &s.layout
-	if start < max(l.oldest(at()), 0) || l.memory && l.duplicates {
+	if start < max(l.oldest(at), 0) || l.memory && l.duplicates {
 		return v, false, nil
 	}
 	r := windowkey.Row{Key: key, Start: start}
 	if l.duplicates {
-		r.Seq = at().Sequence
+		r.Seq = at.Sequence
 	}
-	if v, ok, err = s.codec.Get(from, l.flat(flat, l.rows, r), scratch); !ok || start < l.oldest(at()) {
-		// Asked again: a commit in between may have written the row and given it up.
+	if v, ok, err = s.codec.Get(from, l.flat(flat, l.rows, r), scratch); !ok || start < l.oldest(after()) {
 		return store.Value[V]{}, false, err
 	}
 	return v, true, nil

@@ -191,10 +191,11 @@ func (o *Overlay) ownKey(key []byte) string {
 }
 
 // own returns the key as ownKey does, and packs the row's headers, which are parts of a
-// fetch's buffers. Where entries live for a round only, both are in one piece: one
-// allocation less, and one place less where the commit waits for memory.
+// fetch's buffers. Where keys live for a round only, both are in one piece: one allocation
+// less, and one place less where the commit waits for memory. Elsewhere a key would keep the
+// headers of a row that was written over.
 func (o *Overlay) own(key []byte, row *store.Row) (_ string, err error) {
-	if e := o.entries[string(key)]; e != nil || o.config.Cache || !o.config.Layout.HasHeaders() || row.Headers.Empty() {
+	if e := o.entries[string(key)]; e != nil || o.config.Cache || o.config.InMemory || !o.config.Layout.HasHeaders() || row.Headers.Empty() {
 		row.Headers, err = row.Headers.Pack()
 		return o.ownKey(key), err
 	}

@@ -20,23 +20,26 @@ const radixFrom = 256
 
 // sortPlaces sorts by key; equal keys keep their order.
 func sortPlaces[T any](places []place[T], key func(T) string) {
-	if len(places) >= radixFrom {
-		radix(places)
-		runs(places, func(run []place[T]) {
-			if len(run) < radixFrom {
-				compare(run, key)
-				return
-			}
-			shared := sharedPrefix(run, key)
-			for i := range run {
-				run[i].prefix = keyPrefix(key(run[i].item)[shared:])
-			}
-			radix(run)
-			runs(run, func(run []place[T]) { compare(run, key) })
-		})
+	if len(places) < radixFrom {
+		compareSort(places, key)
 		return
 	}
-	compare(places, key)
+	radixSort(places)
+	runs(places, func(run []place[T]) {
+		if len(run) < radixFrom {
+			compareSort(run, key)
+			return
+		}
+		shared := sharedPrefix(run, key)
+		for i := range run {
+			run[i].prefix = keyPrefix(key(run[i].item)[shared:])
+		}
+		if p := run[0].prefix; !slices.ContainsFunc(run, func(x place[T]) bool { return x.prefix != p }) {
+			compareSort(run, key) // all keys are equal, but for zeros at their ends
+			return
+		}
+		sortPlaces(run, key)
+	})
 }
 
 // runs calls do for each run of more than one equal prefix.
@@ -53,7 +56,7 @@ func runs[T any](places []place[T], do func([]place[T])) {
 	}
 }
 
-func compare[T any](places []place[T], key func(T) string) {
+func compareSort[T any](places []place[T], key func(T) string) {
 	slices.SortStableFunc(places, func(a, b place[T]) int {
 		if c := cmp.Compare(a.prefix, b.prefix); c != 0 {
 			return c
@@ -62,8 +65,8 @@ func compare[T any](places []place[T], key func(T) string) {
 	})
 }
 
-// radix sorts by prefix, byte by byte from the last one, and keeps the order of equals.
-func radix[T any](places []place[T]) {
+// radixSort sorts by prefix, byte by byte from the last one, and keeps the order of equals.
+func radixSort[T any](places []place[T]) {
 	var counts [8][256]int32
 	for i := range places {
 		p := places[i].prefix

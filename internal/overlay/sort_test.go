@@ -1,6 +1,8 @@
 package overlay
 
 import (
+	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -46,17 +48,25 @@ func TestSortPlaces(t *testing.T) {
 
 func BenchmarkSortPlaces(b *testing.B) {
 	const n = 100_000
-	r := rand.New(rand.NewPCG(1, 1))
-	unsorted := make([]place[string], n)
-	for i := range unsorted {
-		key := make([]byte, 16)
-		for j := range key {
-			key[j] = byte(r.Uint32())
-		}
-		unsorted[i] = place[string]{keyPrefix(string(key)), string(key)}
+	for name, key := range map[string]func(r *rand.Rand) string{
+		"random": func(r *rand.Rand) string {
+			return string(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, r.Uint64()), r.Uint64()))
+		},
+		"tenants": func(r *rand.Rand) string {
+			return fmt.Sprintf("tenant-%06d/customer-orders/%016x", r.IntN(20), r.Uint64())
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			r := rand.New(rand.NewPCG(1, 1))
+			unsorted := make([]place[string], n)
+			for i := range unsorted {
+				k := key(r)
+				unsorted[i] = place[string]{keyPrefix(k), k}
+			}
+			for b.Loop() {
+				sortPlaces(slices.Clone(unsorted), func(key string) string { return key })
+			}
+			b.ReportMetric(float64(b.Elapsed())/float64(b.N*n), "ns/key")
+		})
 	}
-	for b.Loop() {
-		sortPlaces(slices.Clone(unsorted), func(key string) string { return key })
-	}
-	b.ReportMetric(float64(b.Elapsed())/float64(b.N*n), "ns/key")
 }

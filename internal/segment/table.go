@@ -356,6 +356,9 @@ func (t *Table) Commit(changes []store.Change, c base.Checkpoint) error {
 	return nil
 }
 
+// maxOwn bounds the memory kept from commit to commit, in changes.
+const maxOwn = 1 << 14
+
 // apply shows readers all of a commit at once. The first segments of the set, as many as
 // expired says, are given up.
 func (t *Table) apply(set []*segment, expired int, changes []store.Change, c base.Checkpoint) error {
@@ -376,13 +379,16 @@ func (t *Table) apply(set []*segment, expired int, changes []store.Change, c bas
 func (t *Table) write(set []*segment, changes []store.Change, c base.Checkpoint) error {
 	own := t.own
 	defer func() {
-		clear(own[:cap(own)])
-		t.own = own[:0]
+		clear(own)
+		if t.own = own[:0]; cap(own) > maxOwn {
+			t.own = nil
+		}
 	}()
 	for i, s := range set {
 		for len(changes) > 0 && prefixOf(changes[0].Key) < Prefix(s.id) {
 			changes = changes[1:] // of an expired segment, or a delete where there is none
 		}
+		clear(own)
 		own = own[:0]
 		for len(changes) > 0 && prefixOf(changes[0].Key) == Prefix(s.id) {
 			own = append(own, store.Change{Key: changes[0].Key[base.PrefixSize:], Row: changes[0].Row})
