@@ -127,6 +127,10 @@ public final class Bench {
         c.put("bench.block.cache", ARGS.get("block-cache"));
         c.put("auto.offset.reset", "earliest");
         c.put("max.poll.interval.ms", "3600000");
+        // Else the next process of the same application waits for the session of this one to end.
+        c.put("internal.leave.group.on.close", true);
+        c.put("session.timeout.ms", "6000");
+        c.put("heartbeat.interval.ms", "1000");
         return c;
     }
 
