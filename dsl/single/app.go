@@ -223,17 +223,6 @@ func (a *App) Run(ctx context.Context, done func(processed int) bool) error {
 		default:
 			return err
 		}
-		punctuated, err := a.punctuate()
-		if err != nil {
-			a.failed = err
-			return err
-		}
-		if idle && uncommitted > 0 || punctuated {
-			if err := a.commitAnyway(ctx); err != nil {
-				return err
-			}
-			uncommitted = 0
-		}
 		for r := range fetches.RecordsAll() {
 			if err := a.process(r); err != nil {
 				a.failed = err
@@ -247,6 +236,17 @@ func (a *App) Run(ctx context.Context, done func(processed int) bool) error {
 				}
 				uncommitted = 0
 			}
+		}
+		punctuated, err := a.punctuate()
+		if err != nil {
+			a.failed = err
+			return err
+		}
+		if idle && uncommitted > 0 || punctuated {
+			if err := a.commitAnyway(ctx); err != nil {
+				return err
+			}
+			uncommitted = 0
 		}
 	}
 	return errors.Join(ctx.Err(), a.commitAnyway(ctx))

@@ -38,6 +38,7 @@ func words(t *testing.T) *dsl.Topology {
 }
 
 type env struct {
+	cluster *kfake.Cluster
 	brokers []string
 	admin   *kadm.Client
 	client  *kgo.Client
@@ -51,7 +52,7 @@ func start(t *testing.T) env {
 	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
-	return env{cluster.ListenAddrs(), kadm.NewClient(client), client, t.TempDir()}
+	return env{cluster, cluster.ListenAddrs(), kadm.NewClient(client), client, t.TempDir()}
 }
 
 func (e env) open(t *testing.T, topology *dsl.Topology) *single.App {

@@ -3,11 +3,15 @@ package single_test
 import (
 	"context"
 	"errors"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-streams/forebay/dsl"
 	"github.com/forebay-streams/forebay/dsl/single"
@@ -58,6 +62,61 @@ func TestErrorStays(t *testing.T) {
 	require.NoError(t, app.Close())
 	assert.EqualValues(t, 4, e.committed(t))
 	assert.Equal(t, 6, n, "two before the error, and all four again")
+}
+
+// noting has a schedule that asks for a commit with every batch.
+type noting struct{ seen map[string]bool }
+
+func (p noting) Init(c *dsl.Context[string, string]) error {
+	c.Schedule(time.Millisecond, dsl.WallClock, func(int64) error { return nil })
+	return nil
+}
+
+func (p noting) Process(r dsl.Record[string, string]) error {
+	p.seen[r.Value] = true
+	return nil
+}
+
+// What was fetched is processed before anything commits that may fail: nothing is skipped.
+func TestNoInputIsSkippedAfterAFailedCommit(t *testing.T) {
+	e := start(t)
+	seen := map[string]bool{}
+	b := dsl.NewBuilder()
+	dsl.ProcessValues(dsl.ReadStream(b, "in", store.String(), store.String()), func() dsl.Processor[string, string, string, string] { return noting{seen} }).To("out")
+	topology, err := b.Build()
+	require.NoError(t, err)
+	app, err := single.Open(t.Context(), topology, single.Config{App: "words", Brokers: e.brokers, StateDir: e.dir})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, app.Close()) }()
+	e.cluster.ControlKey(int16(int16(kmsg.OffsetCommit)), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		request := r.(*kmsg.OffsetCommitRequest)
+		response := request.ResponseKind().(*kmsg.OffsetCommitResponse)
+		for _, asked := range request.Topics {
+			topic := kmsg.NewOffsetCommitResponseTopic()
+			topic.Topic, topic.TopicID = asked.Topic, asked.TopicID
+			for _, one := range asked.Partitions {
+				partition := kmsg.NewOffsetCommitResponseTopicPartition()
+				partition.Partition, partition.ErrorCode = one.Partition, kerr.InvalidCommitOffsetSize.Code
+				topic.Partitions = append(topic.Partitions, partition)
+			}
+			response.Topics = append(response.Topics, topic)
+		}
+		return response, nil, true // of the first request only
+	})
+	const n = 300
+	var producer sync.WaitGroup
+	producer.Go(func() {
+		for i := range n {
+			e.produce(t, i, strconv.Itoa(i)) // one by one, so that there are many batches
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	all := func(int) bool { return len(seen) == n }
+	require.ErrorIs(t, app.Run(ctx, all), kerr.InvalidCommitOffsetSize)
+	require.NoError(t, app.Run(ctx, all))
+	producer.Wait()
+	assert.EqualValues(t, n, e.committed(t))
 }
 
 // The end of the context is no reason to process again what was processed.
