@@ -5,7 +5,8 @@
 //	bench -rows n -rounds r -broker address -classpath file -out dir
 //
 // Every measurement runs in a process of its own, so that processor time, memory and what
-// was cached before belong to it alone. Between writing and reading the databases of all
+// was cached before belong to it alone. Each begins with up to 200,000 operations that do
+// not count, puts into a store of their own. Between writing and reading the databases of all
 // three are opened once by RocksDB itself until no flush and no compaction is left.
 //
 // What is compared with what:
