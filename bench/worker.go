@@ -321,8 +321,11 @@ func (j *job) rawRestore(topic string) error {
 	return s.close()
 }
 
-// settle opens every database below a directory until nothing is left to flush or compact.
+// settle opens every database below a directory until RocksDB has flushed and compacted what
+// it wants to. It can call a compaction pending for ever that it never begins: what has not
+// begun for patience will not.
 func settle(dir string) error {
+	const step, patience = 20 * time.Millisecond, time.Second
 	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.Name() != "CURRENT" {
 			return err
@@ -331,18 +334,26 @@ func settle(dir string) error {
 		if err != nil {
 			return err
 		}
-		for busy := true; busy; {
-			busy = false
-			for _, h := range db.handles {
-				for _, property := range []string{"num-running-flushes", "mem-table-flush-pending", "num-running-compactions", "compaction-pending"} {
-					n, _ := db.db.GetIntPropertyCF("rocksdb."+property, h)
-					busy = busy || n > 0
-				}
+		for waited := time.Duration(0); waited < patience; waited += step {
+			if db.any("num-running-flushes", "num-running-compactions") {
+				waited = 0
+			} else if !db.any("mem-table-flush-pending", "compaction-pending") {
+				break
 			}
-			if busy {
-				time.Sleep(20 * time.Millisecond)
-			}
+			time.Sleep(step)
 		}
 		return db.close()
 	})
+}
+
+// any tells whether one of the properties is not 0, of any family.
+func (d *database) any(properties ...string) bool {
+	for _, h := range d.handles {
+		for _, property := range properties {
+			if n, _ := d.db.GetIntPropertyCF("rocksdb."+property, h); n > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
