@@ -15,10 +15,19 @@ import (
 
 const storeName = "store"
 
-// caches are the sizes in bytes that all contenders get.
-type caches struct{ block, record int64 }
+// caches are the sizes in bytes that all contenders get, and whether they map files.
+type caches struct {
+	block, record int64
+	mapped        bool
+}
 
-func (c caches) budget() *store.Budget { return store.NewBudget(c.record, store.BlockCache(c.block)) }
+func (c caches) budget() *store.Budget {
+	options := []store.BudgetOption{store.BlockCache(c.block)}
+	if c.mapped {
+		options = append(options, store.MapReads())
+	}
+	return store.NewBudget(c.record, options...)
+}
 
 // openForebay opens a store below a task directory.
 func openForebay(dir, family string, layout store.Layout, rows int, c caches) (subject, error) {

@@ -49,6 +49,7 @@ func main() {
 	flag.StringVar(&p.app, "app", "", "of a worker")
 	flag.Int64Var(&p.caches.block, "block-cache", 0, "bytes, of a worker")
 	flag.Int64Var(&p.caches.record, "record-cache", 0, "bytes, of a worker")
+	flag.BoolVar(&p.caches.mapped, "mapped", false, "read through memory maps, of a worker")
 	flag.Parse()
 	var err error
 	if *worker {
@@ -129,6 +130,9 @@ func (p *plan) contend(ctx context.Context, rival, family string) error {
 					return do("rows", "cached", "fits", caches{block: fitting.block, record: int64(p.rows) * 1000})
 				})
 		}
+		mapped := outgrown
+		mapped.mapped = true
+		steps = append(steps, func() error { return do("rows", "read", "outgrows", mapped) })
 		if rival != "raw" {
 			steps = append(steps, func() error { return p.migration(ctx, rival, dir, outgrown) })
 		}
@@ -182,8 +186,11 @@ func (p *plan) measure(ctx context.Context, j job, fits string) error {
 		if json.Unmarshal(line, &s) != nil || fits == "" {
 			continue
 		}
-		if j.phase == "migrating" {
+		switch {
+		case j.phase == "migrating":
 			s.What = "migration-" + s.What
+		case j.caches.mapped:
+			s.What = "mapped-" + s.What
 		}
 		p.results.add(figure{j.family, s.What, fits}, j.rival, s)
 	}
@@ -196,6 +203,9 @@ func (p *plan) forebayWorker(ctx context.Context, j job) *exec.Cmd {
 	args := []string{"-worker", "-rival", j.rival, "-family", j.family, "-phase", j.phase, "-dir", j.dir, "-app", j.app, "-broker", j.broker,
 		"-rows", strconv.Itoa(j.rows), "-reads", strconv.Itoa(j.reads),
 		"-block-cache", strconv.FormatInt(j.caches.block, 10), "-record-cache", strconv.FormatInt(j.caches.record, 10)}
+	if j.caches.mapped {
+		args = append(args, "-mapped")
+	}
 	if j.profile != "" && j.rival == "forebay" {
 		args = append(args, "-profile", filepath.Join(j.profile, "forebay"))
 	}
@@ -216,7 +226,8 @@ func (p *plan) kafkaWorker(ctx context.Context, j job) *exec.Cmd {
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "Bench",
 		"--bootstrap", j.broker, "--state", j.dir, "--app", app, "--family", j.family, "--phase", j.phase,
 		"--rows", strconv.Itoa(j.rows), "--reads", strconv.Itoa(j.reads),
-		"--block-cache", strconv.FormatInt(j.caches.block, 10), "--record-cache", strconv.FormatInt(j.caches.record, 10))
+		"--block-cache", strconv.FormatInt(j.caches.block, 10), "--record-cache", strconv.FormatInt(j.caches.record, 10),
+		"--mapped", strconv.FormatBool(j.caches.mapped))
 }
 
 // fillChangelog writes every row once to the changelog that both sides restore from.

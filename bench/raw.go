@@ -25,9 +25,9 @@ type database struct {
 }
 
 // openDatabase opens what is there, or makes it with the given families.
-func openDatabase(dir string, block int64, families ...string) (*database, error) {
+func openDatabase(dir string, c caches, families ...string) (*database, error) {
 	d := &database{
-		cache:   grocksdb.NewHyperClockCache(int(block), 0),
+		cache:   grocksdb.NewHyperClockCache(int(c.block), 0),
 		table:   grocksdb.NewDefaultBlockBasedTableOptions(),
 		options: grocksdb.NewDefaultOptions(),
 	}
@@ -45,6 +45,7 @@ func openDatabase(dir string, block int64, families ...string) (*database, error
 	o.SetAtomicFlush(true)
 	o.SetWriteBufferSize(16 << 20)
 	o.SetMaxWriteBufferNumber(3)
+	o.SetAllowMmapReads(c.mapped)
 	o.SetCompactionStyle(grocksdb.UniversalCompactionStyle)
 	o.SetCompression(grocksdb.NoCompression)
 	o.SetBlockBasedTableFactory(d.table)
@@ -107,7 +108,7 @@ func openRaw(dir, family string, rows int, c caches) (subject, error) {
 		return nil, errors.ErrUnsupported
 	}
 	var err error
-	if r.database, err = openDatabase(dir, c.block, "default", name, "offsets"); err != nil {
+	if r.database, err = openDatabase(dir, c, "default", name, "offsets"); err != nil {
 		return nil, err
 	}
 	r.rows = r.handles[1]

@@ -330,7 +330,7 @@ func settle(dir string) error {
 		if err != nil || d.Name() != "CURRENT" {
 			return err
 		}
-		db, err := openDatabase(filepath.Dir(path), 8<<20)
+		db, err := openDatabase(filepath.Dir(path), caches{block: 8 << 20})
 		if err != nil {
 			return err
 		}

@@ -114,6 +114,7 @@ func newOptions(budget *store.Budget) *options {
 	o.db.SetAtomicFlush(true)
 	o.db.SetWriteBufferSize(dataWriteBuffer)
 	o.db.SetMaxWriteBufferNumber(maxWriteBuffers)
+	o.db.SetAllowMmapReads(budget != nil && budget.MapsReads())
 	o.db.SetCompactionStyle(grocksdb.UniversalCompactionStyle)
 	o.db.SetBlockBasedTableFactory(o.dataTable)
 	// Unlike Kafka Streams, so that the last level has filters too: absent keys are cheap,

@@ -109,6 +109,7 @@ public final class Bench {
             final BlockBasedTableConfig table = (BlockBasedTableConfig) options.tableFormatConfig();
             table.setBlockCache(cache);
             options.setTableFormatConfig(table);
+            options.setAllowMmapReads(Boolean.parseBoolean((String) configs.get("bench.mapped")));
         }
 
         @Override
@@ -125,6 +126,7 @@ public final class Bench {
         c.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, ARGS.get("record-cache"));
         c.put(StreamsConfig.ROCKSDB_CONFIG_SETTER_CLASS_CONFIG, BlockCache.class);
         c.put("bench.block.cache", ARGS.get("block-cache"));
+        c.put("bench.mapped", ARGS.getOrDefault("mapped", "false"));
         c.put("auto.offset.reset", "earliest");
         c.put("max.poll.interval.ms", "3600000");
         // Else the next process of the same application waits for the session of this one to end.
