@@ -2,6 +2,7 @@ package rocks
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -66,4 +67,27 @@ func TestWriteBufferLimit(t *testing.T) {
 		written += len(tableFiles(t, db.dir))
 	}
 	assert.NotZero(t, written, "without a flush")
+}
+
+// Rows that lie in files are the same through memory maps, which only a budget asks for.
+func TestMapReads(t *testing.T) {
+	noLeaks(t)
+	for want, budget := range map[string]*store.Budget{
+		"false": store.NewBudget(0), "true": store.NewBudget(0, store.MapReads()),
+	} {
+		dir := t.TempDir()
+		db, err := Open(dir, families, nil, budget)
+		require.NoError(t, err)
+		f := db.Family("rows")
+		var rows [][2]string
+		for i := range 1000 {
+			rows = append(rows, [2]string{fmt.Sprintf("%04d", i), strings.Repeat("v", i)})
+		}
+		put(t, db, f, rows...)
+		require.NoError(t, db.Flush())
+		assert.Equal(t, want, stored(t, dir)["DBOptions"]["allow_mmap_reads"])
+		assert.Equal(t, rows, all(t, db, f))
+		assert.Equal(t, `"vvv"`, get(t, db, f, "0003"))
+		db.Close()
+	}
 }
