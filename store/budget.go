@@ -22,7 +22,7 @@ type Budget struct {
 type BudgetOption func(*Budget)
 
 // Uncommitted sets how many bytes of uncommitted rows all stores may hold before
-// they ask for an early commit. Default [DefaultUncommitted]; 0 or less: no limit.
+// they ask for an early commit; what the commit will need for them counts too. Default [DefaultUncommitted]; 0 or less: no limit.
 func Uncommitted(bytes int64) BudgetOption { return func(b *Budget) { b.uncommitted = bytes } }
 
 // BlockCache sets the size of the one RocksDB block cache of all stores, in bytes.

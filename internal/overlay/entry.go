@@ -46,6 +46,18 @@ func (e *entry) size() int64 {
 	return int64(n)
 }
 
+// uncommittedSize is what an uncommitted entry costs: itself, and what its commit will need
+// for it, which is a change, places in lists that are sorted, and the row's bytes in a batch,
+// in RocksDB's copy of that, and as much again by which buffers are larger than needed.
+// Without it a full round would grow by half and more at its end.
+func (e *entry) uncommittedSize() int64 {
+	return e.size() + int64(unsafe.Sizeof(store.Change{})+3*unsafe.Sizeof(place[*entry]{})) +
+		3*int64(len(e.key)+e.row.Size()+batchOverhead)
+}
+
+// batchOverhead is what stands around a row in a batch, about, in bytes.
+const batchOverhead = 24
+
 func (e *entry) keyBytes() []byte { return keyBytes(e.key) }
 
 // keyBytes is the key without a copy. Strings never change, and nobody changes keys.

@@ -230,7 +230,7 @@ func (o *Overlay) put(key string, row store.Row, record, under *store.Record) {
 		o.dirty.push(e)
 		o.addCache(e.size())
 	}
-	o.addUncommitted(e.size())
+	o.addUncommitted(e.uncommittedSize())
 }
 
 // newEntry takes the memory of an entry from a block: rounds without caching drop whole
@@ -264,7 +264,7 @@ func (o *Overlay) forget(e *entry) {
 		o.dirty.remove(e)
 	}
 	if e.state != clean {
-		o.addUncommitted(-e.size())
+		o.addUncommitted(-e.uncommittedSize())
 	}
 }
 
