@@ -219,13 +219,14 @@ func (s *Store[K, V]) FetchSession(key K, start, end int64) (v store.Value[V], o
 
 // fetch reads one row from the overlay or a view of it. flat is for the flat key, since
 // the scratch holds the row's own. A commit that was under way may have written the row and
-// given it up: after is the state once it has ended.
+// given it up: after is the state once it has ended. Only a row that the owner has given up
+// asks for it, so that no other waits for a commit.
 func (s *Store[K, V]) fetch(from reader, at segment.State, after func() segment.State, r windowkey.SessionRow, scratch, flat *family.Scratch) (v store.Value[V], ok bool, err error) {
 	l := &s.layout
 	if r.End < l.oldest(at) || r.Start < 0 {
 		return v, false, nil
 	}
-	if v, ok, err = s.codec.Get(from, l.flat(flat, l.rows, r), scratch); !ok || r.End < l.oldest(after()) {
+	if v, ok, err = s.codec.Get(from, l.flat(flat, l.rows, r), scratch); !ok || r.End < l.oldest(l.clock.At(true)) && r.End < l.oldest(after()) {
 		return store.Value[V]{}, false, err
 	}
 	v.Timestamp = r.End

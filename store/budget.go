@@ -22,7 +22,8 @@ type Budget struct {
 type BudgetOption func(*Budget)
 
 // Uncommitted sets how many bytes of uncommitted rows all stores may hold before
-// they ask for an early commit; what the commit will need for them counts too. Default [DefaultUncommitted]; 0 or less: no limit.
+// they ask for an early commit; what the commit will need for them counts too. Default
+// [DefaultUncommitted]; 0 or less: no limit.
 func Uncommitted(bytes int64) BudgetOption { return func(b *Budget) { b.uncommitted = bytes } }
 
 // BlockCache sets the size of the one RocksDB block cache of all stores, in bytes.
@@ -34,9 +35,9 @@ func BlockCache(bytes int64) BudgetOption { return func(b *Budget) { b.blockCach
 // family has 16 MiB buffers, three at most.
 func WriteBuffers(bytes int64) BudgetOption { return func(b *Budget) { b.writeBuffers = bytes } }
 
-// MapReads has RocksDB read its files through memory maps. What is not in the block cache is
-// then read about twice as fast; a scan of everything three times. It is not the default
-// because of its price: the pages of the files count in the process's resident memory (the
+// MapReads has RocksDB read its files through memory maps, which is faster where the block
+// cache does not hold the rows (mapped- in docs/bench). It is not the default because of its
+// price: the pages of the files count in the process's resident memory (the
 // kernel takes them back when it needs them), and a file that cannot be read, by a failing
 // disk or since somebody cut it short, ends the process instead of being an error.
 func MapReads() BudgetOption { return func(b *Budget) { b.mapReads = true } }

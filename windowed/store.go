@@ -225,7 +225,8 @@ func (s *Store[K, V]) Fetch(key K, start int64) (v store.Value[V], ok bool, err 
 
 // fetch reads one row from the overlay or a view of it. flat is for the flat key, since
 // the scratch holds the row's own. A commit that was under way may have written the row and
-// given it up: after is the state once it has ended.
+// given it up: after is the state once it has ended. Only a row that the owner has given up
+// asks for it, so that no other waits for a commit.
 func (s *Store[K, V]) fetch(from reader, at segment.State, after func() segment.State, key []byte, start int64, scratch, flat *family.Scratch) (v store.Value[V], ok bool, err error) {
 	l := &s.layout
 	if start < max(l.oldest(at), 0) || l.memory && l.duplicates {
@@ -235,7 +236,7 @@ func (s *Store[K, V]) fetch(from reader, at segment.State, after func() segment.
 	if l.duplicates {
 		r.Seq = at.Sequence
 	}
-	if v, ok, err = s.codec.Get(from, l.flat(flat, l.rows, r), scratch); !ok || start < l.oldest(after()) {
+	if v, ok, err = s.codec.Get(from, l.flat(flat, l.rows, r), scratch); !ok || start < l.oldest(l.clock.At(true)) && start < l.oldest(after()) {
 		return store.Value[V]{}, false, err
 	}
 	return v, true, nil
