@@ -26,8 +26,16 @@ const tableFormat = 6
 // database.
 type shared struct {
 	users   int
+	bytes   int64 // of the cache
 	cache   *grocksdb.Cache
 	buffers *grocksdb.WriteBufferManager
+}
+
+// share is what the cache has for each of its databases, in bytes.
+func (s *shared) share() uint64 {
+	sharedMu.Lock()
+	defer sharedMu.Unlock()
+	return uint64(s.bytes) / uint64(s.users)
 }
 
 var (
@@ -42,13 +50,13 @@ func newCache(bytes int64) *grocksdb.Cache { return grocksdb.NewHyperClockCache(
 // acquireShared returns the budget's cache, or one of its own for a nil budget.
 func acquireShared(budget *store.Budget) *shared {
 	if budget == nil {
-		return &shared{users: 1, cache: newCache(store.DefaultBlockCache)}
+		return &shared{users: 1, bytes: store.DefaultBlockCache, cache: newCache(store.DefaultBlockCache)}
 	}
 	sharedMu.Lock()
 	defer sharedMu.Unlock()
 	s := sharedBy[budget]
 	if s == nil {
-		s = &shared{cache: newCache(budget.BlockCacheSize())}
+		s = &shared{bytes: budget.BlockCacheSize(), cache: newCache(budget.BlockCacheSize())}
 		if n := budget.WriteBufferSize(); n > 0 {
 			s.buffers = grocksdb.NewWriteBufferManagerWithCache(int(n), s.cache, false)
 		}

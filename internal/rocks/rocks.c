@@ -36,9 +36,10 @@ static char* copy(const char* p, size_t n) {
 }
 
 static range* range_open(const char* lower, size_t llen, const char* upper,
-                         size_t ulen) {
+                         size_t ulen, int fill) {
   range* r = calloc(1, sizeof *r);
   r->ro = rocksdb_readoptions_create();
+  rocksdb_readoptions_set_fill_cache(r->ro, fill);
   if (lower) {
     r->lower = copy(lower, llen);
     r->llen = llen;
@@ -76,9 +77,9 @@ static fb_scan* scan_of(range* r, rocksdb_iterator_t* it, int reverse) {
 
 fb_scan* fb_scan_open(rocksdb_t* db, rocksdb_column_family_handle_t* cf,
                       const rocksdb_snapshot_t* snapshot, const char* lower,
-                      size_t llen, const char* upper, size_t ulen,
-                      int reverse) {
-  range* r = range_open(lower, llen, upper, ulen);
+                      size_t llen, const char* upper, size_t ulen, int reverse,
+                      int fill) {
+  range* r = range_open(lower, llen, upper, ulen, fill);
   if (snapshot) rocksdb_readoptions_set_snapshot(r->ro, snapshot);
   return scan_of(r, rocksdb_create_iterator_cf(db, r->ro, cf), reverse);
 }
@@ -86,8 +87,9 @@ fb_scan* fb_scan_open(rocksdb_t* db, rocksdb_column_family_handle_t* cf,
 void fb_scan_open_pair(rocksdb_t* db, rocksdb_column_family_handle_t* first,
                        rocksdb_column_family_handle_t* second,
                        const char* lower, size_t llen, const char* upper,
-                       size_t ulen, int reverse, fb_scan** scans, char** err) {
-  range* r = range_open(lower, llen, upper, ulen);
+                       size_t ulen, int reverse, int fill, fb_scan** scans,
+                       char** err) {
+  range* r = range_open(lower, llen, upper, ulen, fill);
   rocksdb_column_family_handle_t* cfs[2] = {first, second};
   rocksdb_iterator_t* its[2] = {NULL, NULL};
   rocksdb_create_iterators(db, r->ro, cfs, its, 2, err);

@@ -21,17 +21,20 @@ fb_get_result fb_get(rocksdb_t* db, const rocksdb_readoptions_t* ro,
 
 typedef struct fb_scan fb_scan;
 
-// Opens a scan of [lower, upper), each open when NULL, and moves to its first row.
+// Opens a scan of [lower, upper), each open when NULL, and moves to its first row. fill
+// tells whether the blocks it reads go into the cache.
 fb_scan* fb_scan_open(rocksdb_t* db, rocksdb_column_family_handle_t* cf,
                       const rocksdb_snapshot_t* snapshot, const char* lower,
-                      size_t llen, const char* upper, size_t ulen, int reverse);
+                      size_t llen, const char* upper, size_t ulen, int reverse,
+                      int fill);
 
 // Opens scans of the same range over two families as they are at one moment, without a
 // snapshot: releasing one makes RocksDB rewrite settled files.
 void fb_scan_open_pair(rocksdb_t* db, rocksdb_column_family_handle_t* first,
                        rocksdb_column_family_handle_t* second,
                        const char* lower, size_t llen, const char* upper,
-                       size_t ulen, int reverse, fb_scan** scans, char** err);
+                       size_t ulen, int reverse, int fill, fb_scan** scans,
+                       char** err);
 
 // What a fill left in the buffer. need is the size of a first row that did not fit.
 typedef struct {

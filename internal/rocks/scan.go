@@ -53,8 +53,8 @@ func (d *DB) Scan(f *Family, span base.Span) *Scan {
 
 // scan is called within enter and leave.
 func (d *DB) scan(f *Family, snapshot *C.rocksdb_snapshot_t, span base.Span) *Scan {
-	lower, upper, reverse := span.From, span.Upper(), reversed(span)
-	return d.opens(C.fb_scan_open(d.c, f.c, snapshot, bound(lower), C.size_t(len(lower)), bound(upper), C.size_t(len(upper)), reverse))
+	lower, upper := span.From, span.Upper()
+	return d.opens(C.fb_scan_open(d.c, f.c, snapshot, bound(lower), C.size_t(len(lower)), bound(upper), C.size_t(len(upper)), flag(span.Reverse), flag(d.fills(span, f))))
 }
 
 // ScanPair opens scans of the same span over two families as they are at one moment.
@@ -64,10 +64,10 @@ func (d *DB) ScanPair(first, second *Family, span base.Span) (*Scan, *Scan) {
 		return fail(err)
 	}
 	defer d.leave()
-	lower, upper, reverse := span.From, span.Upper(), reversed(span)
+	lower, upper := span.From, span.Upper()
 	var scans [2]*C.fb_scan
 	var e *C.char
-	C.fb_scan_open_pair(d.c, first.c, second.c, bound(lower), C.size_t(len(lower)), bound(upper), C.size_t(len(upper)), reverse, &scans[0], &e)
+	C.fb_scan_open_pair(d.c, first.c, second.c, bound(lower), C.size_t(len(lower)), bound(upper), C.size_t(len(upper)), flag(span.Reverse), flag(d.fills(span, first, second)), &scans[0], &e)
 	if e != nil {
 		return fail(takeError(e))
 	}
@@ -84,8 +84,25 @@ func (d *DB) opens(c *C.fb_scan) *Scan {
 	return s
 }
 
-func reversed(span base.Span) C.int {
-	if span.Reverse {
+// fills tells whether a scan puts the blocks it reads into the cache. One over all rows does
+// not when they are more than the database's share of it: it would drive out what look-ups
+// use, to keep what the next scan has driven out again before it comes there.
+func (d *DB) fills(span base.Span, families ...*Family) bool {
+	if span.From != nil || span.To != nil {
+		return true
+	}
+	size := uint64(0)
+	for _, f := range families {
+		n, _ := d.db.GetIntPropertyCF(liveFiles, f.handle) // 0 if there were none: of no harm
+		size += n
+	}
+	return size <= d.options.shared.share()
+}
+
+const liveFiles = "rocksdb.live-sst-files-size"
+
+func flag(b bool) C.int {
+	if b {
 		return 1
 	}
 	return 0
