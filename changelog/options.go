@@ -12,6 +12,10 @@ const (
 	DefaultFetchBytes = 4 << 20
 )
 
+// DefaultBulk is from how many records on a restore loads an empty store in bulk: for few it
+// would only wait for the disk.
+const DefaultBulk = 100_000
+
 // RestoreOption changes what [Restore] does.
 type RestoreOption func(*restoreConfig)
 
@@ -24,6 +28,7 @@ type restoreConfig struct {
 	log          *slog.Logger
 	topicID      [16]byte
 	kept         time.Duration
+	bulk         int64
 }
 
 // ReadCommitted leaves out the records of aborted transactions and waits for the end of
@@ -53,6 +58,13 @@ func BatchSize(rows, bytes int) RestoreOption {
 			c.bytes = bytes
 		}
 	}
+}
+
+// Bulk sets from how many offsets on, of which each may be a record, a [store.BulkTarget] that
+// is empty is loaded in bulk: its rows become visible in large steps, and it is on disk when
+// Restore returns. Default DefaultBulk; negative: never.
+func Bulk(offsets int64) RestoreOption {
+	return func(c *restoreConfig) { c.bulk = offsets }
 }
 
 // FetchSize bounds what one fetch brings, in bytes as stored in the log, compressed or

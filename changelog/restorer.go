@@ -63,7 +63,7 @@ type Result struct {
 // these and can hold them up. Memory is bounded by the batch and fetch sizes.
 func Restore(ctx context.Context, cl *kgo.Client, target store.RestoreTarget, opts ...RestoreOption) (Result, error) {
 	r := restorer{target: target}
-	r.rows, r.bytes, r.fetchBytes, r.log = DefaultBatchRows, DefaultBatchBytes, DefaultFetchBytes, warnings()
+	r.rows, r.bytes, r.fetchBytes, r.bulk, r.log = DefaultBatchRows, DefaultBatchBytes, DefaultFetchBytes, DefaultBulk, warnings()
 	for _, o := range opts {
 		o(&r.restoreConfig)
 	}
@@ -159,7 +159,7 @@ func (r *restorer) try(ctx context.Context) error {
 	r.dropBatch()
 	r.log.Info("restoring from changelog", "start", start, "end", end)
 	tell(r.listener.Start, r.progress(0))
-	if err = r.read(ctx, start, end); err == nil && start == end && end > 0 && !(known && stored == end-1) {
+	if err = r.load(ctx, start, end); err == nil && start == end && end > 0 && !(known && stored == end-1) {
 		err = r.apply(end - 1)
 	}
 	if err != nil {
@@ -173,6 +173,26 @@ func (r *restorer) try(ctx context.Context) error {
 	r.log.Info("restored from changelog", "rows", p.Rows, "elapsed", p.Elapsed, "rows_per_second", int64(p.RowsPerSecond()))
 	tell(r.listener.End, p)
 	return nil
+}
+
+// load reads [start, end), in bulk if the target can take that.
+func (r *restorer) load(ctx context.Context, start, end int64) error {
+	bulk, ok := r.target.(store.BulkTarget)
+	if !ok || r.bulk < 0 || end-start < r.bulk {
+		return r.read(ctx, start, end)
+	}
+	begun, err := bulk.BeginBulk()
+	if err != nil {
+		return r.source.fail("restore", fmt.Errorf("begin a bulk load: %w", err), "")
+	}
+	err = r.read(ctx, start, end)
+	if !begun {
+		return err
+	}
+	if e := bulk.EndBulk(); err == nil && e != nil {
+		err = r.source.fail("restore", fmt.Errorf("write to the store: %w", e), "")
+	}
+	return err
 }
 
 // read reads [start, end). One chunk is fetched and decoded while the one before is applied.

@@ -31,6 +31,9 @@ func databases(dir string) ([]database, error) {
 		return nil, err
 	}
 	if len(listed) > 0 {
+		if half, err := halfLoaded(dir); half || err != nil {
+			return nil, errors.Join(err, fmt.Errorf("%w: a restore was interrupted while rows joined %s; open the store, which empties it, or delete the directory", store.ErrIncompatible, dir))
+		}
 		return []database{{dir: dir, listed: listed}}, nil
 	}
 	name, err := storeName(dir)

@@ -64,6 +64,8 @@ type Table struct {
 
 	moves     atomic.Int64 // counts begins and ends of moves from the legacy family: odd while one is under way
 	drainFrom []byte       // behind the last drained key; the owner's
+	bulk      *bulk        // nil: none; the owner's
+	torn      error        // why rows have no offset: nothing more is committed
 	counters  counters
 }
 
@@ -150,8 +152,14 @@ func (v *Vetted) Open() (*Table, error) {
 
 func (v *Vetted) vet() (err error) {
 	c := v.table.config
-	if v.listed, err = rocks.List(c.Dir); err != nil {
+	half, err := halfLoaded(c.Dir)
+	if err != nil {
 		return err
+	}
+	if !half { // else it will be emptied
+		if v.listed, err = rocks.List(c.Dir); err != nil {
+			return err
+		}
 	}
 	if v.plan, err = newPlan(c.Formats, v.listed); err != nil {
 		return err
@@ -179,6 +187,9 @@ func (v *Vetted) vet() (err error) {
 
 func (v *Vetted) open() (err error) {
 	t, c, p := v.table, v.table.config, v.plan
+	if err := clearBulk(c); err != nil {
+		return err
+	}
 	db, err := rocks.Open(c.Dir, p.wanted, v.listed, c.Budget)
 	if err != nil {
 		return err
@@ -415,6 +426,16 @@ const changeExtra = 32
 
 // CommitAlso drops a span in both families first, and writes notes too.
 func (t *Table) CommitAlso(changes []store.Change, c base.Checkpoint, also base.Also) error {
+	switch {
+	case t.bulk != nil:
+		return errors.New("the store is being restored in bulk: EndBulk comes first")
+	case t.torn != nil:
+		return fmt.Errorf("%w: rows of a restore joined the store without their offset (%w); close the store and open it again, which empties it", store.ErrFailed, t.torn)
+	}
+	return t.commit(changes, c, also)
+}
+
+func (t *Table) commit(changes []store.Change, c base.Checkpoint, also base.Also) error {
 	s := t.state.Load()
 	bytes := 0
 	for i := range changes {
@@ -525,6 +546,10 @@ func (t *Table) Wipe() error {
 	if t.closed {
 		return store.ErrClosed
 	}
+	if err := t.dropBulk(); err != nil {
+		return errors.Join(store.ErrFailed, err)
+	}
+	t.torn = nil
 	t.mu.Lock()
 	t.checkpoint, t.known = base.Checkpoint{Offset: store.UnknownOffset}, false
 	t.mu.Unlock()
@@ -551,9 +576,11 @@ func (t *Table) Wipe() error {
 // flush may not be on disk.
 func (t *Table) Close() error {
 	t.closed = true
+	dropped := t.dropBulk()
 	db := t.state.Load().db
 	err := db.Flush() // the library flushes as well when it closes, but tells no error
 	db.Close()
+	err = errors.Join(dropped, err)
 	if errors.Is(err, store.ErrClosed) {
 		return nil // closed before, or by a Wipe that failed
 	}

@@ -38,3 +38,16 @@ type RestoreTarget interface {
 	// Wipe empties the store and forgets its offset, before a rebuild.
 	Wipe() error
 }
+
+// BulkTarget is a [RestoreTarget] that can be filled faster while it is empty.
+type BulkTarget interface {
+	RestoreTarget
+	// BeginBulk says that many batches follow. ok is false when the target takes each by
+	// itself, as always: it is not empty, say. Else batches are gathered: the rows of several
+	// become visible, and RestoredOffset moves behind them, in one step, some time later.
+	BeginBulk() (ok bool, err error)
+	// EndBulk writes what is gathered: now all that RestoreBatch took is in the store and on
+	// disk. It must follow, after errors too: after one the store is that of an earlier
+	// batch, as RestoredOffset says.
+	EndBulk() error
+}

@@ -43,6 +43,12 @@ const (
 	borrowed             // block lies in a buffer that will be reused; looks copy what they return
 )
 
+// CopyTo sets dst to the same headers, field by field: a copy of the whole struct right after
+// it was decoded would wait until its fields have left the processor's store buffer.
+func (h *Headers) CopyTo(dst *Headers) {
+	dst.block, dst.more, dst.count, dst.flags = h.block, h.more, h.count, h.flags
+}
+
 func (h Headers) added() []Header { return unsafe.Slice(h.more, h.count) }
 
 // withAdded returns headers that keep list as what follows the block.

@@ -109,3 +109,16 @@ type Table interface {
 	// Close flushes and frees everything; calling it again does nothing.
 	Close() error
 }
+
+// BulkTable is a table into which everything can be loaded while it is empty.
+type BulkTable interface {
+	Table
+	// BeginBulk begins a bulk load, which is no commit until EndBulk; ok is false when it
+	// does not, because the table is not empty. Wipe and Close end it too.
+	BeginBulk() (ok bool, err error)
+	// AddBulk adds changes in any order, the last of each key counts, and the checkpoint
+	// behind them, to a load that is under way, else taken is false. Readers see both at the
+	// latest after EndBulk, always together.
+	AddBulk(changes []store.Change, c Checkpoint) (taken bool, err error)
+	EndBulk() error
+}

@@ -159,7 +159,8 @@ func (c *Codec[K, V]) DecodeValue(s *Scratch, row *store.Row, v *store.Value[V])
 		}
 	}
 	v.Data, err = c.value.Deserialize(c.topic, s.lend(&row.Headers, c.valueFree), row.Value)
-	v.Timestamp, v.Headers = row.Timestamp, row.Headers
+	v.Timestamp = row.Timestamp
+	row.Headers.CopyTo(&v.Headers)
 	return err
 }
 

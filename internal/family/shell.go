@@ -3,6 +3,7 @@ package family
 import (
 	"context"
 
+	"github.com/forebay-streams/forebay/internal/base"
 	"github.com/forebay-streams/forebay/migration"
 	"github.com/forebay-streams/forebay/store"
 )
@@ -100,6 +101,37 @@ func (s Shell) ChangelogPartition() (topic string, partition int32) {
 func (s Shell) RestoredOffset() (offset int64, ok bool) {
 	c, ok := s.core.Table.Checkpoint()
 	return c.Offset, ok
+}
+
+var _ store.BulkTarget = Shell{}
+
+// BeginBulk says that a whole changelog follows: batches of RestoreBatch are then gathered
+// and become visible in large steps, each with its offset, the last one with EndBulk. ok is
+// false, and nothing changes, when the store holds something already, is in memory, or has
+// segments. Until EndBulk the store cannot commit.
+func (s Shell) BeginBulk() (ok bool, err error) {
+	err = s.core.Do("restore", func() error {
+		table, bulky := s.core.Table.(base.BulkTable)
+		if !bulky || s.core.segments.Restore != nil {
+			return nil
+		}
+		if err := s.core.Overlay.Settled(); err != nil {
+			return err
+		}
+		ok, err = table.BeginBulk()
+		return err
+	})
+	return ok, err
+}
+
+// EndBulk writes what is gathered since BeginBulk; without one it does nothing.
+func (s Shell) EndBulk() error {
+	return s.core.Do("restore", func() error {
+		if table, ok := s.core.Table.(base.BulkTable); ok {
+			return table.EndBulk()
+		}
+		return nil
+	})
 }
 
 // RestoreBatch applies changes of the changelog in one atomic write, past cache and

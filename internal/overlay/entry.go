@@ -3,6 +3,7 @@ package overlay
 import (
 	"unsafe"
 
+	"github.com/forebay-streams/forebay/internal/keysort"
 	"github.com/forebay-streams/forebay/store"
 )
 
@@ -51,7 +52,7 @@ func (e *entry) size() int64 {
 // in RocksDB's copy of that, and as much again by which buffers are larger than needed.
 // Without it a full round would grow by half and more at its end.
 func (e *entry) uncommittedSize() int64 {
-	return e.size() + int64(unsafe.Sizeof(store.Change{})+3*unsafe.Sizeof(place[*entry]{})) +
+	return e.size() + int64(unsafe.Sizeof(store.Change{})+3*unsafe.Sizeof(keysort.Place[*entry]{})) +
 		3*int64(len(e.key)+e.row.Size()+batchOverhead)
 }
 
@@ -68,10 +69,7 @@ func keyBytes(key string) []byte {
 	return unsafe.Slice(unsafe.StringData(key), len(key))
 }
 
-// keyString is a key that nobody changes any more, without a copy.
-func keyString(key []byte) string { return unsafe.String(unsafe.SliceData(key), len(key)) }
-
-func placed(e *entry) place[*entry] { return place[*entry]{keyPrefix(e.key), e} }
+func placed(e *entry) keysort.Place[*entry] { return keysort.At(e.key, e) }
 
 func lessEntry(a, b *entry) bool { return a.key < b.key }
 

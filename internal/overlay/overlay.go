@@ -15,6 +15,7 @@ import (
 
 	"github.com/forebay-streams/forebay/internal/base"
 	"github.com/forebay-streams/forebay/internal/failpoint"
+	"github.com/forebay-streams/forebay/internal/keysort"
 	"github.com/forebay-streams/forebay/store"
 )
 
@@ -55,7 +56,7 @@ type Overlay struct {
 	entries map[string]*entry
 	used    recency
 	dirty   writes
-	fresh   []place[*entry] // uncommitted, not yet in the tree: most rounds never scan
+	fresh   []keysort.Place[*entry] // uncommitted, not yet in the tree: most rounds never scan
 	tree    *btree.BTreeG[*entry]
 
 	// What follows is the owner's alone.
@@ -204,7 +205,7 @@ func (o *Overlay) own(key []byte, row *store.Row) (_ string, err error) {
 		return "", err
 	}
 	row.Headers = store.HeadersFromBlock(both[len(key):])
-	return keyString(both[:len(key)]), nil
+	return keysort.String(both[:len(key)]), nil
 }
 
 func (o *Overlay) put(key string, row store.Row, record, under *store.Record) {
@@ -402,11 +403,11 @@ func (o *Overlay) commit(ctx context.Context) error {
 	work := takeRound()
 	defer work.giveBack()
 	if ordered := o.uncommitted(work); !ordered {
-		sortPlaces(work.list, func(e *entry) string { return e.key })
+		keysort.Sort(work.list, func(e *entry) string { return e.key })
 	}
 	work.changes = slices.Grow(work.changes, len(work.list))
 	for _, p := range work.list {
-		if e := p.item; !e.void {
+		if e := p.Item; !e.void {
 			work.changes = append(work.changes, store.Change{Key: e.keyBytes(), Row: e.row})
 		}
 	}
@@ -434,7 +435,7 @@ func (o *Overlay) uncommitted(work *round) (ordered bool) {
 	}
 	o.order()
 	o.tree.Scan(func(e *entry) bool {
-		work.list = append(work.list, place[*entry]{item: e})
+		work.list = append(work.list, keysort.Place[*entry]{Item: e})
 		return true
 	})
 	return true
@@ -443,14 +444,14 @@ func (o *Overlay) uncommitted(work *round) (ordered bool) {
 // order moves fresh entries into the tree.
 func (o *Overlay) order() {
 	for _, p := range o.fresh {
-		o.tree.Set(p.item)
+		o.tree.Set(p.Item)
 	}
 	clear(o.fresh)
 	o.fresh = o.fresh[:0]
 }
 
 // settle ends a round after its rows were written: they become clean entries, or go.
-func (o *Overlay) settle(list []place[*entry]) {
+func (o *Overlay) settle(list []keysort.Place[*entry]) {
 	o.addUncommitted(-o.uncommittedBytes)
 	o.early = false
 	if !o.config.Cache {
@@ -458,7 +459,7 @@ func (o *Overlay) settle(list []place[*entry]) {
 		return
 	}
 	for _, p := range list {
-		e := p.item
+		e := p.Item
 		e.state, e.void = clean, false
 		o.used.push(e)
 		o.addCache(e.size())
@@ -469,14 +470,14 @@ func (o *Overlay) settle(list []place[*entry]) {
 // maxKept bounds the memory kept from round to round, in entries.
 const maxKept = 1 << 17
 
-func (o *Overlay) drop(list []place[*entry]) {
+func (o *Overlay) drop(list []keysort.Place[*entry]) {
 	if len(list) == len(o.entries) && len(list) > maxKept {
 		o.entries = map[string]*entry{}
 	} else if len(list) == len(o.entries) {
 		clear(o.entries)
 	} else {
 		for _, p := range list {
-			delete(o.entries, p.item.key)
+			delete(o.entries, p.Item.key)
 		}
 	}
 	o.clearOrder()
@@ -503,7 +504,7 @@ func (o *Overlay) Abort() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, p := range work.list {
-		o.forget(p.item)
+		o.forget(p.Item)
 	}
 	o.drop(work.list)
 	o.position = position{}
@@ -528,6 +529,11 @@ func (o *Overlay) Restore(changes []store.Change, offset int64) (err error) {
 	o.Clear()
 	c, _ := o.table.Checkpoint()
 	c.Logged, c.Restored, c.Offset = true, true, offset
+	if bulk, ok := o.table.(base.BulkTable); ok {
+		if taken, err := bulk.AddBulk(changes, c); taken {
+			return err
+		}
+	}
 	rows := lastOfEach(changes)
 	if o.config.InMemory {
 		for i := range rows {

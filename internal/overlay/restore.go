@@ -3,20 +3,21 @@ package overlay
 import (
 	"bytes"
 
+	"github.com/forebay-streams/forebay/internal/keysort"
 	"github.com/forebay-streams/forebay/store"
 )
 
 // lastOfEach sorts changes by key and leaves the last of each key.
 func lastOfEach(changes []store.Change) []store.Change {
-	places := make([]place[int32], len(changes))
+	places := make([]keysort.Place[int32], len(changes))
 	for i := range changes {
-		places[i] = place[int32]{keyPrefix(keyString(changes[i].Key)), int32(i)}
+		places[i] = keysort.At(keysort.String(changes[i].Key), int32(i))
 	}
-	sortPlaces(places, func(i int32) string { return keyString(changes[i].Key) })
+	keysort.Sort(places, func(i int32) string { return keysort.String(changes[i].Key) })
 	out := make([]store.Change, 0, len(changes))
 	for i, p := range places {
-		c := changes[p.item]
-		if i+1 < len(places) && bytes.Equal(c.Key, changes[places[i+1].item].Key) {
+		c := changes[p.Item]
+		if i+1 < len(places) && bytes.Equal(c.Key, changes[places[i+1].Item].Key) {
 			continue
 		}
 		out = append(out, c)

@@ -3,12 +3,13 @@ package overlay
 import (
 	"sync/atomic"
 
+	"github.com/forebay-streams/forebay/internal/keysort"
 	"github.com/forebay-streams/forebay/store"
 )
 
 // round is what the end of a round works with: its entries, and the changes they make.
 type round struct {
-	list    []place[*entry]
+	list    []keysort.Place[*entry]
 	changes []store.Change
 }
 

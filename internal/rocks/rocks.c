@@ -140,3 +140,23 @@ void fb_scan_close(fb_scan* s) {
   }
   free(s);
 }
+
+void fb_table_add(rocksdb_sstfilewriter_t* w, const char* buf,
+                  const fb_place* places, size_t n, char** err) {
+  enum { ahead = 8 };
+  for (size_t i = 0; i < n && !*err; i++) {
+    if (i + ahead < n) {
+      const char* next = buf + places[i + ahead].at;
+      for (int line = 0; line < 4; line++) __builtin_prefetch(next + 64 * line);
+    }
+    const char* p = buf + places[i].at;
+    uint32_t lens[2];
+    memcpy(lens, p, sizeof lens);
+    const char* key = p + sizeof lens;
+    if (lens[1] == UINT32_MAX) {
+      rocksdb_sstfilewriter_delete(w, key, lens[0], err);
+    } else {
+      rocksdb_sstfilewriter_put(w, key, lens[0], key + lens[0], lens[1], err);
+    }
+  }
+}

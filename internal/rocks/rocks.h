@@ -48,6 +48,17 @@ typedef struct {
 fb_fill_result fb_scan_fill(fb_scan* s, char* buf, size_t cap, size_t max);
 void fb_scan_close(fb_scan* s);
 
+// Where a row lies in a buffer, with the first bytes of its key.
+typedef struct {
+  uint64_t prefix;
+  uint32_t at;
+} fb_place;
+
+// Adds rows to an open table writer in the order of their places. A row is u32 key length,
+// u32 value length, key, value; a value length of UINT32_MAX removes the key.
+void fb_table_add(rocksdb_sstfilewriter_t* w, const char* buf,
+                  const fb_place* places, size_t n, char** err);
+
 // Version of the loaded library into buf, empty when it does not say.
 void fb_version(char* buf, size_t cap);
 

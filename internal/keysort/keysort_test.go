@@ -1,4 +1,4 @@
-package overlay
+package keysort
 
 import (
 	"encoding/binary"
@@ -12,7 +12,7 @@ import (
 )
 
 // Both ways to sort, keys that are equal and keys that differ only late included.
-func TestSortPlaces(t *testing.T) {
+func TestSort(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, prefix := range []string{"", "a", "a prefix of more than eight bytes"} {
 		for _, n := range []int{0, 1, 2, 3, 10, 40, radixFrom - 1, radixFrom, 1000} {
@@ -30,15 +30,15 @@ func TestSortPlaces(t *testing.T) {
 					}
 					want[i] = numbered{string(key), i}
 				}
-				places := make([]place[numbered], n)
+				places := make([]Place[numbered], n)
 				for i, w := range want {
-					places[i] = place[numbered]{keyPrefix(w.key), w}
+					places[i] = At(w.key, w)
 				}
 				slices.SortStableFunc(want, func(a, b numbered) int { return strings.Compare(a.key, b.key) })
 				got := make([]numbered, 0, n)
-				sortPlaces(places, func(n numbered) string { return n.key })
+				Sort(places, func(n numbered) string { return n.key })
 				for _, p := range places {
-					got = append(got, p.item)
+					got = append(got, p.Item)
 				}
 				require.Equal(t, want, got)
 			}
@@ -46,7 +46,7 @@ func TestSortPlaces(t *testing.T) {
 	}
 }
 
-func BenchmarkSortPlaces(b *testing.B) {
+func BenchmarkSort(b *testing.B) {
 	const n = 100_000
 	for name, key := range map[string]func(r *rand.Rand) string{
 		"random": func(r *rand.Rand) string {
@@ -58,13 +58,13 @@ func BenchmarkSortPlaces(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			r := rand.New(rand.NewPCG(1, 1))
-			unsorted := make([]place[string], n)
+			unsorted := make([]Place[string], n)
 			for i := range unsorted {
 				k := key(r)
-				unsorted[i] = place[string]{keyPrefix(k), k}
+				unsorted[i] = At(k, k)
 			}
 			for b.Loop() {
-				sortPlaces(slices.Clone(unsorted), func(key string) string { return key })
+				Sort(slices.Clone(unsorted), func(key string) string { return key })
 			}
 			b.ReportMetric(float64(b.Elapsed())/float64(b.N*n), "ns/key")
 		})

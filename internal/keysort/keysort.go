@@ -1,4 +1,5 @@
-package overlay
+// Package keysort sorts many items by their keys, most of which differ in their first bytes.
+package keysort
 
 import (
 	"cmp"
@@ -8,45 +9,51 @@ import (
 	"unsafe"
 )
 
-// place is an item of a list that is sorted by its keys, with the first bytes of the key: a
+// Place is an item of a list that is sorted by its keys, with the first bytes of the key: a
 // sort then reads little else, which most often is in no cache any more.
-type place[T any] struct {
-	prefix uint64
-	item   T
+type Place[T any] struct {
+	Prefix uint64
+	Item   T
 }
+
+// At is the place of an item.
+func At[T any](key string, item T) Place[T] { return Place[T]{prefixOf(key), item} }
+
+// String is a key that nobody changes any more, without a copy.
+func String(key []byte) string { return unsafe.String(unsafe.SliceData(key), len(key)) }
 
 // radixFrom is the length from which counting bytes is faster than comparing.
 const radixFrom = 256
 
-// sortPlaces sorts by key; equal keys keep their order.
-func sortPlaces[T any](places []place[T], key func(T) string) {
+// Sort sorts by key; equal keys keep their order.
+func Sort[T any](places []Place[T], key func(T) string) {
 	if len(places) < radixFrom {
 		compareSort(places, key)
 		return
 	}
 	radixSort(places)
-	runs(places, func(run []place[T]) {
+	runs(places, func(run []Place[T]) {
 		if len(run) < radixFrom {
 			compareSort(run, key)
 			return
 		}
 		shared := sharedPrefix(run, key)
 		for i := range run {
-			run[i].prefix = keyPrefix(key(run[i].item)[shared:])
+			run[i].Prefix = prefixOf(key(run[i].Item)[shared:])
 		}
-		if p := run[0].prefix; !slices.ContainsFunc(run, func(x place[T]) bool { return x.prefix != p }) {
+		if p := run[0].Prefix; !slices.ContainsFunc(run, func(x Place[T]) bool { return x.Prefix != p }) {
 			compareSort(run, key) // all keys are equal, but for zeros at their ends
 			return
 		}
-		sortPlaces(run, key)
+		Sort(run, key)
 	})
 }
 
 // runs calls do for each run of more than one equal prefix.
-func runs[T any](places []place[T], do func([]place[T])) {
+func runs[T any](places []Place[T], do func([]Place[T])) {
 	for from := 0; from < len(places); {
 		to := from + 1
-		for to < len(places) && places[to].prefix == places[from].prefix {
+		for to < len(places) && places[to].Prefix == places[from].Prefix {
 			to++
 		}
 		if to-from > 1 {
@@ -56,28 +63,28 @@ func runs[T any](places []place[T], do func([]place[T])) {
 	}
 }
 
-func compareSort[T any](places []place[T], key func(T) string) {
-	slices.SortStableFunc(places, func(a, b place[T]) int {
-		if c := cmp.Compare(a.prefix, b.prefix); c != 0 {
+func compareSort[T any](places []Place[T], key func(T) string) {
+	slices.SortStableFunc(places, func(a, b Place[T]) int {
+		if c := cmp.Compare(a.Prefix, b.Prefix); c != 0 {
 			return c
 		}
-		return strings.Compare(key(a.item), key(b.item))
+		return strings.Compare(key(a.Item), key(b.Item))
 	})
 }
 
 // radixSort sorts by prefix, byte by byte from the last one, and keeps the order of equals.
-func radixSort[T any](places []place[T]) {
+func radixSort[T any](places []Place[T]) {
 	var counts [8][256]int32
 	for i := range places {
-		p := places[i].prefix
+		p := places[i].Prefix
 		for b := range counts {
 			counts[b][byte(p>>(8*b))]++
 		}
 	}
-	from, to := places, make([]place[T], len(places))
+	from, to := places, make([]Place[T], len(places))
 	for b := range counts {
 		count := &counts[b]
-		if count[byte(places[0].prefix>>(8*b))] == int32(len(places)) {
+		if count[byte(places[0].Prefix>>(8*b))] == int32(len(places)) {
 			continue // all have this byte
 		}
 		next := int32(0)
@@ -85,7 +92,7 @@ func radixSort[T any](places []place[T]) {
 			count[i], next = next, next+n
 		}
 		for i := range from {
-			at := &count[byte(from[i].prefix>>(8*b))]
+			at := &count[byte(from[i].Prefix>>(8*b))]
 			to[*at] = from[i]
 			*at++
 		}
@@ -97,11 +104,11 @@ func radixSort[T any](places []place[T]) {
 }
 
 // sharedPrefix is how many bytes all keys begin with: those of one segment, say.
-func sharedPrefix[T any](places []place[T], key func(T) string) int {
-	first := key(places[0].item)
+func sharedPrefix[T any](places []Place[T], key func(T) string) int {
+	first := key(places[0].Item)
 	shared := len(first)
 	for i := 1; i < len(places) && shared > 0; i++ {
-		k := key(places[i].item)
+		k := key(places[i].Item)
 		if strings.HasPrefix(k, first[:shared]) {
 			continue
 		}
@@ -116,7 +123,7 @@ func sharedPrefix[T any](places []place[T], key func(T) string) int {
 	return shared
 }
 
-func keyPrefix(key string) uint64 {
+func prefixOf(key string) uint64 {
 	if len(key) >= 8 {
 		return binary.BigEndian.Uint64(unsafe.Slice(unsafe.StringData(key), 8))
 	}
