@@ -52,6 +52,8 @@ type Result struct {
 // has the offset before the end, even if the log held no record for it; only of a log that
 // never held anything there is no offset.
 //
+// An empty [store.BulkTarget] is filled in bulk when there is much to read: see [Bulk].
+//
 // When the log no longer has the offset to go on from, the target is wiped and rebuilt,
 // which the result and the log report. Everything else that cannot be retried is an
 // error: [ErrTopicMissing], [ErrUnreadable], [ErrOutOfRange] when the log is deleted

@@ -826,3 +826,97 @@ func TestRestoreMemoryIsBounded(t *testing.T) {
 	require.GreaterOrEqual(t, batches, 60)
 	require.Less(t, most-first, int64(3<<20))
 }
+
+// bulkTarget gathers batches while a load is under way.
+type bulkTarget struct {
+	*target
+	refuses        bool
+	beginning, end error
+	begun, ended   int
+	gathering      bool
+	changes        []store.Change
+	offset         int64
+	any            bool
+}
+
+func (s *bulkTarget) BeginBulk() (bool, error) {
+	s.begun++
+	s.gathering = !s.refuses && s.beginning == nil
+	return s.gathering, s.beginning
+}
+
+func (s *bulkTarget) RestoreBatch(changes []store.Change, offset int64) error {
+	if !s.gathering {
+		return s.target.RestoreBatch(changes, offset)
+	}
+	if s.before != nil {
+		if err := s.before(offset); err != nil {
+			return err
+		}
+	}
+	s.changes, s.offset, s.any = append(s.changes, changes...), offset, true
+	return nil
+}
+
+func (s *bulkTarget) EndBulk() error {
+	s.ended++
+	s.gathering = false
+	changes := s.changes
+	s.changes = nil
+	if s.end != nil || !s.any {
+		return s.end
+	}
+	s.any = false
+	return s.target.RestoreBatch(changes, s.offset)
+}
+
+func TestRestoreInBulk(t *testing.T) {
+	c := newCluster(t)
+	cl := newProducer(t, c.ListenAddrs())
+	singles(t, newWriter(t, cl), 0, 20)
+	small := []RestoreOption{FetchSize(1), BatchSize(3, 0)}
+	restore := func(s *bulkTarget, opts ...RestoreOption) error {
+		_, err := Restore(testContext(t), cl, s, append(small, opts...)...)
+		return err
+	}
+
+	s := &bulkTarget{target: newTarget()}
+	require.NoError(t, restore(s, Bulk(20)))
+	require.Equal(t, []batch{{20, 19}}, s.batches)
+	require.Equal(t, numbered(0, 20), s.values())
+	require.Equal(t, []int{1, 1}, []int{s.begun, s.ended})
+
+	for name, opts := range map[string][]RestoreOption{"too few": {Bulk(21)}, "never": {Bulk(-1)}, "the default": nil} {
+		s = &bulkTarget{target: newTarget()}
+		require.NoError(t, restore(s, opts...), name)
+		require.Len(t, s.batches, 7, name)
+		require.Zero(t, s.begun, name)
+	}
+
+	s = &bulkTarget{target: newTarget(), refuses: true}
+	require.NoError(t, restore(s, Bulk(0)))
+	require.Len(t, s.batches, 7)
+	require.Equal(t, []int{1, 0}, []int{s.begun, s.ended})
+
+	full := errors.New("disk full")
+	s = &bulkTarget{target: newTarget(), beginning: full}
+	require.ErrorIs(t, restore(s, Bulk(0)), full)
+	require.Zero(t, s.ended)
+	s = &bulkTarget{target: newTarget(), end: full}
+	require.ErrorIs(t, restore(s, Bulk(0)), full)
+
+	// What came before an error is kept.
+	s = &bulkTarget{target: newTarget()}
+	s.before = func(offset int64) error {
+		if offset > 10 {
+			return full
+		}
+		return nil
+	}
+	require.ErrorIs(t, restore(s, Bulk(0)), full)
+	s.before = nil
+	require.Equal(t, []batch{{9, 8}}, s.batches)
+	require.Equal(t, numbered(0, 9), s.values())
+	require.NoError(t, restore(s, Bulk(0)))
+	require.Equal(t, []batch{{9, 8}, {11, 19}}, s.batches)
+}

@@ -82,16 +82,21 @@ func TestWriteWipeRestoreOnABroker(t *testing.T) {
 	want := snapshot(t, s)
 	require.Len(t, want, 99)
 	require.NoError(t, s.Close())
-	require.NoError(t, os.RemoveAll(dir))
 
-	s = open(t, dir, kv.Changelog(writer), kv.ExactlyOnce())
-	result, err := changelog.Restore(ctx, plain, s, changelog.ReadCommitted())
-	require.NoError(t, err)
-	require.EqualValues(t, 103, result.Rows)
-	require.Equal(t, want, snapshot(t, s))
-	offset, ok := s.RestoredOffset()
-	require.True(t, ok)
-	require.Equal(t, result.End-1, offset, "the marker is the last thing in the log")
+	for _, bulk := range []int64{-1, 0} { // batch by batch, and in bulk
+		require.NoError(t, os.RemoveAll(dir))
+		s = open(t, dir, kv.Changelog(writer), kv.ExactlyOnce())
+		result, err := changelog.Restore(ctx, plain, s, changelog.ReadCommitted(), changelog.Bulk(bulk))
+		require.NoError(t, err)
+		require.EqualValues(t, 103, result.Rows)
+		require.Equal(t, want, snapshot(t, s))
+		offset, ok := s.RestoredOffset()
+		require.True(t, ok)
+		require.Equal(t, result.End-1, offset, "the marker is the last thing in the log")
+		if bulk < 0 {
+			require.NoError(t, s.Close())
+		}
+	}
 
 	// The restored store goes on from there.
 	begin(3)

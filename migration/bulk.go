@@ -1,6 +1,7 @@
 package migration
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,8 +25,8 @@ const bulkDir = "forebay-bulk"
 // when it is opened.
 const bulkMark = "joining"
 
-// bulkBytes is the size of a run in memory. Two are there at a time: one is filled while the
-// other is written.
+// bulkBytes is the size of a run in memory that no configuration sets. Two are there at a
+// time: one is filled while the other is written.
 const bulkBytes = 32 << 20
 
 var _ base.BulkTable = (*Table)(nil)
@@ -55,9 +56,11 @@ func (t *Table) BeginBulk() (ok bool, err error) {
 	if err := os.MkdirAll(filepath.Join(t.config.Dir, bulkDir), 0o755); err != nil {
 		return false, err
 	}
-	t.bulk = &bulk{table: t, run: rocks.NewRun(bulkBytes)}
+	t.bulk = &bulk{table: t, run: t.newRun()}
 	return true, nil
 }
+
+func (t *Table) newRun() *rocks.Run { return rocks.NewRun(cmp.Or(t.config.BulkBytes, bulkBytes)) }
 
 // AddBulk adds changes in any order, of which the last one of each key counts, with the
 // checkpoint behind them; taken is false when no bulk load is under way. Readers see them,
@@ -138,7 +141,7 @@ func (b *bulk) hand() error {
 	}
 	full, c, keep := b.run, b.last, b.rows
 	if b.spare == nil {
-		b.spare = rocks.NewRun(bulkBytes)
+		b.spare = b.table.newRun()
 	}
 	b.run, b.spare = b.spare, full
 	b.run.Reset()

@@ -49,6 +49,8 @@ type Config struct {
 	ExactlyOnce bool
 	// Budget shares a block cache among databases; nil: one of its own.
 	Budget *store.Budget
+	// BulkBytes is the size of a run of a bulk load, of which two are in memory; 0: 32 MiB.
+	BulkBytes int
 }
 
 // Table is the table of a RocksDB store: it implements the contract between the

@@ -12,4 +12,5 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 GOFLAGS="${GOFLAGS:-} -tags=failpoints" scripts/env.sh go test -c -o "$dir/crash.test" ./internal/crash
+GOFLAGS="${GOFLAGS:-} -tags=failpoints" scripts/env.sh go test -timeout 5m -run Bulk ./migration
 CRASH_CYCLES=${CYCLES:-200} CRASH_SEED=${SEED:-} CRASH_GROUP=${GROUP:-} "$dir/crash.test"

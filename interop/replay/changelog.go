@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -59,8 +60,20 @@ func (l *fileLog) Flush(context.Context) (last int64, ok bool, err error) {
 // restoreBatch is how many records a restore applies at once.
 const restoreBatch = 200
 
-// restore applies the records of a changelog file that the store does not hold yet.
+// restore applies the records of a changelog file that the store does not hold yet, in bulk
+// where it can, so that what both ways leave on disk is compared.
 func restore(to store.RestoreTarget, file io.Reader) error {
+	bulk, ok := to.(store.BulkTarget)
+	if !ok {
+		return restoreBatches(to, file)
+	}
+	if _, err := bulk.BeginBulk(); err != nil {
+		return err
+	}
+	return errors.Join(restoreBatches(to, file), bulk.EndBulk())
+}
+
+func restoreBatches(to store.RestoreTarget, file io.Reader) error {
 	held, known := to.RestoredOffset()
 	var batch []store.Change
 	last, any := int64(0), false

@@ -102,7 +102,7 @@ func (r liveRun) topic() changelog.Spec {
 func (r liveRun) run(ctx context.Context, ops io.Reader, results io.Writer) (err error) {
 	transactional := r.Guarantee == exactlyOnceV2
 	opts := append(changelog.ProducerOpts(), kgo.SeedBrokers(r.Address))
-	var restoreOpts []changelog.RestoreOption
+	restoreOpts := []changelog.RestoreOption{changelog.Bulk(0)}
 	if transactional {
 		opts = append(opts, kgo.TransactionalID(r.App+"-forebay"))
 		restoreOpts = append(restoreOpts, changelog.ReadCommitted())

@@ -1,0 +1,276 @@
+package migration_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/forebay-streams/forebay/internal/base"
+	"github.com/forebay-streams/forebay/migration"
+	"github.com/forebay-streams/forebay/store"
+)
+
+// bulkDir and bulkMark are what a load leaves in a directory that it did not end in.
+const (
+	bulkDir  = "forebay-bulk"
+	bulkMark = bulkDir + "/joining"
+)
+
+// bulkLoad is a changelog in batches, and what the rows are after each.
+type bulkLoad struct {
+	batches [][]store.Change
+	after   []map[string]string // key to value and timestamp
+}
+
+func newBulkLoad(r *rand.Rand, batches int) *bulkLoad {
+	l := &bulkLoad{}
+	rows := map[string]string{}
+	for b := range batches {
+		var batch []store.Change
+		for i := range r.IntN(30) {
+			key := fmt.Sprintf("key-%03d", r.IntN(200))
+			if r.IntN(4) == 0 {
+				batch = append(batch, store.Change{Key: []byte(key)})
+				delete(rows, key)
+				continue
+			}
+			row := row(fmt.Sprintf("%d of %d", i, b), int64(b), "h")
+			batch = append(batch, change(key, row))
+			rows[key] = describe(row)
+		}
+		copied := map[string]string{}
+		for k, v := range rows {
+			copied[k] = v
+		}
+		l.batches, l.after = append(l.batches, batch), append(l.after, copied)
+	}
+	return l
+}
+
+func describe(r store.Row) string {
+	return fmt.Sprintf("%s at %d, %v", r.Value, r.Timestamp, r.Headers.List())
+}
+
+// offset is the one behind a batch.
+func (l *bulkLoad) offset(batch int) int64 { return int64(10*batch + 9) }
+
+func (l *bulkLoad) add(t *testing.T, table *migration.Table, batch int) {
+	t.Helper()
+	taken, err := table.AddBulk(l.batches[batch], commitAt(l.offset(batch)))
+	require.NoError(t, err)
+	require.True(t, taken)
+}
+
+// requirePrefix checks that a table holds what its offset says, and returns the batches.
+func (l *bulkLoad) requirePrefix(t *testing.T, table *migration.Table) (batches int) {
+	t.Helper()
+	want := map[string]string{}
+	if c, known := table.Checkpoint(); known {
+		batches = int(c.Offset/10) + 1
+		want = l.after[batches-1]
+	}
+	got := map[string]string{}
+	cursor := table.Scan(base.Span{})
+	defer cursor.Close()
+	for cursor.Next() {
+		got[string(cursor.Key())] = describe(*cursor.Row())
+	}
+	require.NoError(t, cursor.Err())
+	require.Equal(t, want, got)
+	return batches
+}
+
+// commitAt is the checkpoint of a restore at an offset.
+func commitAt(offset int64) base.Checkpoint {
+	return base.Checkpoint{Logged: true, Restored: true, Offset: offset}
+}
+
+func begin(t *testing.T, table *migration.Table) {
+	t.Helper()
+	ok, err := table.BeginBulk()
+	require.NoError(t, err)
+	require.True(t, ok)
+}
+
+func bulkConfig(t *testing.T, bytes int) migration.Config {
+	c := config(t, filepath.Join(t.TempDir(), "orders"), store.WithHeaders)
+	c.BulkBytes = bytes
+	return c
+}
+
+func TestBulkLoad(t *testing.T) {
+	for _, bytes := range []int{1, 300, 4000, 0} { // a run for each batch, to one for all
+		t.Run(fmt.Sprint(bytes), func(t *testing.T) {
+			noLeaks(t)
+			c := bulkConfig(t, bytes)
+			table := open(t, c)
+			l := newBulkLoad(rand.New(rand.NewPCG(1, uint64(bytes))), 60)
+			begin(t, table)
+			for b := range l.batches {
+				l.add(t, table, b)
+			}
+			require.NoError(t, table.EndBulk())
+			require.NoDirExists(t, filepath.Join(c.Dir, bulkDir))
+			require.Equal(t, 60, l.requirePrefix(t, table))
+
+			// On disk before a flush or a close.
+			flushed := dump(t, c.Dir)
+			require.Len(t, flushed[HDR], len(l.after[59]))
+			require.Equal(t, ts8(l.offset(59)), flushed[offsets]["app-orders-changelog-3"])
+
+			// An ordinary table from now on.
+			ok, err := table.BeginBulk()
+			require.NoError(t, err)
+			require.False(t, ok, "it has rows")
+			taken, err := table.AddBulk(nil, base.Checkpoint{})
+			require.NoError(t, err)
+			require.False(t, taken)
+			require.NoError(t, table.EndBulk())
+			commit(t, table, 1000, change("key-000", row("new", 1)), store.Change{Key: []byte("key-001")})
+			require.Equal(t, "absent", get(t, table, "key-001"))
+		})
+	}
+}
+
+// A load that nobody ends leaves a prefix of the changelog and its offset.
+func TestBulkLoadThatIsLeft(t *testing.T) {
+	noLeaks(t)
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(2, seed))
+		c := bulkConfig(t, 1+r.IntN(3000))
+		table, err := migration.Open(c)
+		require.NoError(t, err)
+		l := newBulkLoad(r, 1+r.IntN(40))
+		begin(t, table)
+		for b := range l.batches {
+			l.add(t, table, b)
+		}
+		require.NoError(t, table.Close())
+		require.NoDirExists(t, filepath.Join(c.Dir, bulkDir))
+		table = open(t, c)
+		done := l.requirePrefix(t, table)
+		assert.LessOrEqual(t, done, len(l.batches))
+		require.NoError(t, table.Close())
+	}
+}
+
+func TestWipeEndsABulkLoad(t *testing.T) {
+	noLeaks(t)
+	table := open(t, bulkConfig(t, 300))
+	for range 2 {
+		l := newBulkLoad(rand.New(rand.NewPCG(3, 3)), 20)
+		begin(t, table)
+		for b := range 10 {
+			l.add(t, table, b)
+		}
+		require.NoError(t, table.Wipe())
+		require.Zero(t, l.requirePrefix(t, table))
+		taken, err := table.AddBulk(nil, base.Checkpoint{})
+		require.NoError(t, err)
+		require.False(t, taken)
+	}
+}
+
+func TestNoBulkLoadOfATableThatHoldsSomething(t *testing.T) {
+	noLeaks(t)
+	requireNone := func(t *testing.T, table *migration.Table) {
+		t.Helper()
+		ok, err := table.BeginBulk()
+		require.NoError(t, err)
+		require.False(t, ok)
+	}
+	t.Run("rows", func(t *testing.T) {
+		table := open(t, bulkConfig(t, 0))
+		require.NoError(t, table.Commit([]store.Change{change("a", row("1", 1))}, base.Checkpoint{}))
+		requireNone(t, table)
+	})
+	t.Run("an offset", func(t *testing.T) {
+		table := open(t, bulkConfig(t, 0))
+		commit(t, table, 5)
+		requireNone(t, table)
+	})
+	t.Run("rows of an older format", func(t *testing.T) {
+		c := bulkConfig(t, 0)
+		build(t, c.Dir, []string{D, TS, offsets}, map[string]raw{TS: {"a": ts8(1) + "1"}})
+		requireNone(t, open(t, c))
+	})
+	t.Run("one that is being loaded", func(t *testing.T) {
+		table := open(t, bulkConfig(t, 0))
+		begin(t, table)
+		requireNone(t, table)
+		require.ErrorContains(t, table.Commit(nil, base.Checkpoint{}), "EndBulk")
+		require.NoError(t, table.EndBulk())
+		require.NoError(t, table.Commit(nil, base.Checkpoint{}))
+	})
+}
+
+// Nothing has joined the rows yet when a table file cannot be written.
+func TestBulkLoadThatCannotWrite(t *testing.T) {
+	noLeaks(t)
+	c := bulkConfig(t, 300)
+	table := open(t, c)
+	l := newBulkLoad(rand.New(rand.NewPCG(4, 4)), 30)
+	begin(t, table)
+	l.add(t, table, 0)
+	require.NoError(t, os.RemoveAll(filepath.Join(c.Dir, bulkDir)))
+	var err error
+	for b := 1; b < len(l.batches) && err == nil; b++ {
+		_, err = table.AddBulk(l.batches[b], commitAt(l.offset(b)))
+	}
+	require.ErrorContains(t, err, "run.sst")
+	_, again := table.AddBulk(nil, base.Checkpoint{})
+	require.Equal(t, err, again)
+	require.ErrorIs(t, table.EndBulk(), err)
+	require.Zero(t, l.requirePrefix(t, table))
+
+	begin(t, table) // once more
+	for b := range l.batches {
+		l.add(t, table, b)
+	}
+	require.NoError(t, table.EndBulk())
+	require.Equal(t, 30, l.requirePrefix(t, table))
+}
+
+// A crash between the rows and their offset: the directory counts as an empty one.
+func TestHalfLoadedDirectory(t *testing.T) {
+	noLeaks(t)
+	c := bulkConfig(t, 0)
+	build(t, c.Dir, []string{D, HDR, offsets}, map[string]raw{HDR: {"a": stored1("1", 1)}})
+	require.NoError(t, os.MkdirAll(filepath.Join(c.Dir, bulkDir), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(c.Dir, bulkMark), nil, 0o644))
+
+	_, err := migration.Vet(c)
+	require.NoError(t, err)
+	require.FileExists(t, filepath.Join(c.Dir, "CURRENT"), "a look changes nothing")
+	_, err = migration.Inspect(c.Dir)
+	require.ErrorIs(t, err, store.ErrIncompatible)
+	require.ErrorContains(t, err, "a restore was interrupted")
+
+	require.NoError(t, os.Remove(filepath.Join(c.Dir, "CURRENT")), "a crash while it was being emptied")
+	table := open(t, c)
+	_, known := table.Checkpoint()
+	assert.False(t, known)
+	assert.Empty(t, scan(t, table, base.Span{}))
+	assert.NoDirExists(t, filepath.Join(c.Dir, bulkDir))
+	begin(t, table)
+}
+
+// A crash elsewhere leaves a table file that nobody needs.
+func TestRemainsOfABulkLoad(t *testing.T) {
+	noLeaks(t)
+	c := bulkConfig(t, 0)
+	build(t, c.Dir, []string{D, HDR, offsets}, map[string]raw{HDR: {"a": stored1("1", 1)}, offsets: {"app-orders-changelog-3": ts8(7)}})
+	require.NoError(t, os.MkdirAll(filepath.Join(c.Dir, bulkDir), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(c.Dir, bulkDir, "run.sst"), []byte("half"), 0o644))
+	table := open(t, c)
+	checkpoint, known := table.Checkpoint()
+	assert.True(t, known)
+	assert.Equal(t, int64(7), checkpoint.Offset)
+	assert.Len(t, scan(t, table, base.Span{}), 1)
+	assert.NoDirExists(t, filepath.Join(c.Dir, bulkDir))
+}
