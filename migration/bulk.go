@@ -171,14 +171,20 @@ func (t *Table) join(run *rocks.Run, c base.Checkpoint, keep bool) error {
 		return err
 	}
 	failpoint.Hit("bulk/written")
+	commit := func() error {
+		if err := t.commit(nil, c, base.Also{}); err != nil {
+			return err
+		}
+		return s.db.Flush()
+	}
 	if !written {
-		return t.commit(nil, c, base.Also{})
+		return commit()
 	}
 	if err := writeMark(mark); err != nil {
 		return errors.Join(err, os.Remove(mark))
 	}
 	failpoint.Hit("bulk/marked")
-	if t.torn = s.ingest(file, func() error { return t.commit(nil, c, base.Also{}) }); t.torn != nil {
+	if t.torn = s.ingest(file, commit); t.torn != nil {
 		return t.torn
 	}
 	failpoint.Hit("bulk/committed")
@@ -191,10 +197,7 @@ func (s *state) ingest(file string, commit func() error) error {
 		return err
 	}
 	failpoint.Hit("bulk/joined")
-	if err := commit(); err != nil {
-		return err
-	}
-	return s.db.Flush()
+	return commit()
 }
 
 // writeMark makes the mark, on disk when it returns.
@@ -231,27 +234,16 @@ func halfLoaded(dir string) (bool, error) {
 	return err == nil, err
 }
 
-// clearBulk removes what a crash has left of a bulk load, and the whole database when its
-// rows may lack their offset.
-func clearBulk(c Config) error {
+// emptyHalfLoaded deletes a database whose rows may lack their offset, unless another table has
+// it open and is about to store that. The mark stays: it says that the rest must go.
+func emptyHalfLoaded(c Config) error {
 	half, err := halfLoaded(c.Dir)
-	if err != nil {
+	if err != nil || !half {
 		return err
 	}
-	if half {
-		slog.Warn("a restore was interrupted while rows joined the store: it begins anew", "store", c.Store, "dir", c.Dir)
-		entries, err := os.ReadDir(c.Dir)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			if e.Name() == bulkDir {
-				continue // the last to go: it says that the rest must
-			}
-			if err := os.RemoveAll(filepath.Join(c.Dir, e.Name())); err != nil {
-				return err
-			}
-		}
+	if err := rocks.Destroy(c.Dir); err != nil {
+		return err
 	}
-	return os.RemoveAll(filepath.Join(c.Dir, bulkDir))
+	slog.Warn("a restore was interrupted while rows joined the store: it begins anew", "store", c.Store, "dir", c.Dir)
+	return nil
 }

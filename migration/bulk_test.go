@@ -274,3 +274,27 @@ func TestRemainsOfABulkLoad(t *testing.T) {
 	assert.Len(t, scan(t, table, base.Span{}), 1)
 	assert.NoDirExists(t, filepath.Join(c.Dir, bulkDir))
 }
+
+// A second open of a directory is refused, and takes nothing from the load under way.
+func TestOpenBesideABulkLoad(t *testing.T) {
+	for _, marked := range []bool{false, true} {
+		noLeaks(t)
+		c := bulkConfig(t, 0)
+		table := open(t, c)
+		l := newBulkLoad(rand.New(rand.NewPCG(7, 7)), 3)
+		begin(t, table)
+		l.add(t, table, 0)
+		if marked { // as while a file joins
+			require.NoError(t, os.WriteFile(filepath.Join(c.Dir, bulkMark), nil, 0o644))
+		}
+		_, err := migration.Open(c)
+		require.ErrorContains(t, err, "already open")
+		l.add(t, table, 1)
+		l.add(t, table, 2)
+		require.NoError(t, table.EndBulk())
+		require.NoError(t, table.Close())
+		table = open(t, c)
+		require.Equal(t, 3, l.requirePrefix(t, table))
+		require.NoError(t, table.Close())
+	}
+}

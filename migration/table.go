@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 
@@ -189,7 +190,7 @@ func (v *Vetted) vet() (err error) {
 
 func (v *Vetted) open() (err error) {
 	t, c, p := v.table, v.table.config, v.plan
-	if err := clearBulk(c); err != nil {
+	if err := emptyHalfLoaded(c); err != nil {
 		return err
 	}
 	db, err := rocks.Open(c.Dir, p.wanted, v.listed, c.Budget)
@@ -201,6 +202,11 @@ func (v *Vetted) open() (err error) {
 			db.Close()
 		}
 	}()
+	// What a crash has left of a bulk load goes when the database is locked: not while another
+	// table loads.
+	if err := os.RemoveAll(filepath.Join(c.Dir, bulkDir)); err != nil {
+		return err
+	}
 	target := c.Formats[len(c.Formats)-1]
 	s := &state{db: db, offsets: db.Family(rocks.Offsets)}
 	s.rows = newSource(c.Store, db, target, target)
@@ -558,6 +564,10 @@ func (t *Table) Wipe() error {
 	t.state.Load().db.Close()
 	// Files first: an offset that is left without its rows would be taken for theirs.
 	if err := t.forgetFiles(); err != nil {
+		return errors.Join(store.ErrFailed, err)
+	}
+	// The mark of rows without an offset goes last.
+	if err := rocks.Destroy(t.config.Dir); err != nil {
 		return errors.Join(store.ErrFailed, err)
 	}
 	if err := os.RemoveAll(t.config.Dir); err != nil {

@@ -124,6 +124,23 @@ func Open(dir string, wanted, listed []string, budget *store.Budget) (*DB, error
 	return d, nil
 }
 
+// Destroy deletes the files of a database, whole or in part, unless it is open. Other files
+// of the directory stay.
+func Destroy(dir string) error {
+	if err := checkLibrary(); err != nil {
+		return err
+	}
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil // the library would miss its lock
+	}
+	o := grocksdb.NewDefaultOptions()
+	defer o.Destroy()
+	if err := grocksdb.DestroyDb(dir, o); err != nil {
+		return fmt.Errorf("delete %s: %w", dir, explain(err))
+	}
+	return nil
+}
+
 // OpenReadOnly opens the listed families without changing a file of the directory; the
 // library's own log goes to logDir.
 func OpenReadOnly(dir string, listed []string, logDir string) (*DB, error) {
