@@ -60,7 +60,7 @@ func (t *Table) BeginBulk() (ok bool, err error) {
 	return true, nil
 }
 
-func (t *Table) newRun() *rocks.Run { return rocks.NewRun(cmp.Or(t.config.BulkBytes, bulkBytes)) }
+func (t *Table) newRun() *rocks.Run { return rocks.NewRun(cmp.Or(t.config.BulkBytes, failpoint.Small(bulkBytes))) }
 
 // AddBulk adds changes in any order, of which the last one of each key counts, with the
 // checkpoint behind them; taken is false when no bulk load is under way. Readers see them,
@@ -245,5 +245,6 @@ func emptyHalfLoaded(c Config) error {
 		return err
 	}
 	slog.Warn("a restore was interrupted while rows joined the store: it begins anew", "store", c.Store, "dir", c.Dir)
+	failpoint.Hit("bulk/emptied")
 	return nil
 }

@@ -30,7 +30,9 @@ type task struct {
 	Variant variant
 	Layout  store.Layout
 	Base    int64 // offset of the base rows, of a key-value store
-	Eras    []era // formats that the directory had before, of any other
+	Eras    []era // formats that the directory had before
+	Bulk    bool  // restore in bulk if the store can
+	Half    bool  // the directory holds half a bulk load, of which nothing may be left
 
 	Kill kill
 	// Until is the input offset at which the child ends, negative: when it has done -Until
@@ -90,6 +92,7 @@ const (
 	saidReady   = "ready"   // a kill may come
 	saidHit     = "hit"     // this mark ends the child
 	saidChecked = "checked" // all checks after the restore passed
+	saidLoaded  = "loaded"  // a bulk load is on disk up to this changelog offset
 	saidClosed  = "closed"  // the store was closed at this changelog offset
 	saidFail    = "fail"    // a failure follows
 	saidDone    = "done"    // the task is done
@@ -175,6 +178,7 @@ func (k kill) arm() {
 func (t task) path(name string) string { return filepath.Join(t.Dir, name) }
 func taskDir(dir string) string        { return store.TaskDir(dir, appName, 0, 0) }
 func dbDir(dir string) string          { return filepath.Join(taskDir(dir), "rocksdb", storeName) }
+func bulkDir(dir string) string        { return filepath.Join(dbDir(dir), "forebay-bulk") }
 
 func (t task) downgrade() error {
 	if t.Kill.Mark != "" {
@@ -337,6 +341,12 @@ func (w *worker) open() (err error) {
 		return err
 	}
 	failpoint.Hit("open/done")
+	if left, err := exists(bulkDir(w.Dir)); left || err != nil {
+		return errors.Join(err, failed("the open left what there was of a bulk load"))
+	}
+	if offset, known := w.store.RestoredOffset(); w.Half && known {
+		return failed("half a bulk load was opened at offset %d", offset)
+	}
 	slice := w.Kill.Slice
 	if slice == 0 {
 		slice = 1 + w.r.IntN(20)
@@ -360,6 +370,10 @@ func (w *worker) restore() error {
 	if err := w.content.load(log, from); err != nil {
 		return err
 	}
+	end, err := w.bulk(known)
+	if err != nil {
+		return err
+	}
 	var batch []store.Change
 	size := 1 + w.r.IntN(100)
 	for i, r := range log.records {
@@ -380,6 +394,9 @@ func (w *worker) restore() error {
 		failpoint.Hit("restore/batch")
 		batch = nil
 	}
+	if err := end(); err != nil {
+		return err
+	}
 	if err := w.content.check("after the restore"); err != nil {
 		return err
 	}
@@ -395,6 +412,30 @@ func (w *worker) restore() error {
 	w.committed = w.next
 	w.content.settle(true)
 	return nil
+}
+
+// bulk begins a bulk load, if one is wanted and the store takes it. end follows the last batch.
+func (w *worker) bulk(known bool) (end func() error, err error) {
+	target, begun := w.store.(store.BulkTarget), false
+	if w.Bulk {
+		if begun, err = target.BeginBulk(); err != nil {
+			return nil, err
+		}
+	}
+	if want := w.Bulk && w.Variant.Family.Bulk() && !known; begun != want {
+		return nil, failed("a bulk load began: %t, want %t", begun, want)
+	}
+	return func() error {
+		if !begun {
+			return nil
+		}
+		if err := target.EndBulk(); err != nil {
+			return err
+		}
+		offset, _ := w.store.RestoredOffset()
+		say(saidLoaded, offset)
+		return nil
+	}, nil
 }
 
 // endRound commits, or aborts, and does what an owner does between commits.

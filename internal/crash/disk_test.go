@@ -2,7 +2,9 @@ package crash
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -18,6 +20,7 @@ type disk struct {
 	rows     rows
 	offset   int64 // -1: none
 	position store.Position
+	half     bool // a bulk load was cut, and the next open empties the database
 	families []string
 	twice    map[string]bool // keys that lie in two families
 	count    map[store.Layout]int
@@ -32,6 +35,12 @@ var newestFirst = []struct {
 // readDisk changes no file.
 func readDisk(dir string) (d disk, err error) {
 	d = disk{rows: rows{}, offset: -1, twice: map[string]bool{}, count: map[store.Layout]int{}}
+	if d.half, err = exists(filepath.Join(bulkDir(dir), "joining")); err != nil {
+		return d, err
+	}
+	if d.half {
+		return d, d.readFiles(dir)
+	}
 	if d.families, err = rocks.List(dbDir(dir)); err != nil {
 		return d, err
 	}
@@ -88,6 +97,14 @@ func readDisk(dir string) (d disk, err error) {
 	p, err := store.DecodePosition(b)
 	d.position.Merge(p)
 	return d, err
+}
+
+func exists(path string) (bool, error) {
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // readFiles reads what a downgrade for Kafka Streams 4.2 leaves instead of the offsets

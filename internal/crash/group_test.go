@@ -38,8 +38,9 @@ type group struct {
 
 	layout  store.Layout
 	base    origin
-	eras    []era           // of a timed family, the formats before
+	eras    []era           // the formats before
 	last    disk            // as of the last kill
+	logged  bool            // of a key-value store: the changelog had records then
 	allowed map[string]bool // keys that may lie in two families
 	cycle   string          // for messages
 }
@@ -184,7 +185,7 @@ func (g *group) run() error {
 func (g *group) path(name string) string { return filepath.Join(g.dir, name) }
 
 func (g *group) task(mode string) task {
-	return task{Mode: mode, Dir: g.dir, Seed: g.r.Uint64(), Variant: g.variant, Layout: g.layout, Base: g.base.offset, Eras: g.eras}
+	return task{Mode: mode, Dir: g.dir, Seed: g.r.Uint64(), Variant: g.variant, Layout: g.layout, Base: g.base.offset, Eras: g.eras, Bulk: g.r.IntN(4) > 0, Half: g.last.half}
 }
 
 // A mark, and the most hits of it to wait for.
@@ -206,12 +207,22 @@ var moreMarks = map[bool][]mark{false: {{"input/committed", 10}}, true: {{"trans
 // segmentMarks are those of stores with segments only.
 var segmentMarks = []mark{{"segments/making", 3}, {"segments/made", 10}, {"segments/one", 20}, {"segments/one", 20}, {"segments/written", 10}, {"segments/removing", 3}, {"segments/removing", 3}}
 
+// bulkMarks are those of a restore in bulk, and emptiedMark that of the open after a half one.
+var bulkMarks = []mark{{"bulk/written", 4}, {"bulk/marked", 4}, {"bulk/joined", 4}, {"bulk/committed", 4}}
+
+var emptiedMark = mark{"bulk/emptied", 1}
+
 var drainMarks = []mark{{"drain/slice", 5}, {"drain/slice", 5}, {"drain/slice", 5}, {"drain/unflushed", 1}, {"drain/flushed", 1}, {"drain/dropped", 1}}
 
 var earlyMarks = []string{"open/begin", "open/done", "commit/batch", "commit/written", "restore/batch", "restore/batch"}
 
 // work is a cycle with a child that works.
 func (g *group) work(last bool) error {
+	if g.variant.Family.Bulk() && g.r.IntN(4) == 0 {
+		if err := g.lose(); err != nil {
+			return err
+		}
+	}
 	t := g.task("run")
 	t.Until = -int64(300 + g.r.IntN(900))
 	if g.variant.Big {
@@ -221,6 +232,12 @@ func (g *group) work(last bool) error {
 	switch p := g.r.IntN(100); {
 	case last:
 		k.Close, k.Drain = true, g.layout == store.Timestamped
+	case g.last.half && p < 25:
+		k.Early = true
+		emptiedMark.pick(g.r, k)
+	case g.variant.Family.Bulk() && g.last.offset < 0 && g.logged && p < 75:
+		t.Bulk, k.Early = true, true
+		bulkMarks[g.r.IntN(len(bulkMarks))].pick(g.r, k)
 	case p < 15:
 		k.Early = true
 		if g.r.IntN(3) == 0 {
@@ -253,6 +270,16 @@ func (g *group) work(last bool) error {
 	return g.killed(t)
 }
 
+// lose deletes the state directory, as a disk that is replaced: all comes from the changelog.
+func (g *group) lose() error {
+	g.base = origin{rows: rows{}, offset: -1}
+	g.last = disk{offset: -1, rows: rows{}}
+	if err := os.RemoveAll(taskDir(g.dir)); err != nil {
+		return err
+	}
+	return writeRows(g.path("base"), g.base.rows)
+}
+
 // legacyLeft tells whether rows of an older format were on disk last.
 func (g *group) legacyLeft() bool {
 	for layout, n := range g.last.count {
@@ -277,6 +304,7 @@ func (g *group) killed(t task) error {
 		g.checked++
 	}
 	g.count(t, said)
+	g.last.offset = max(g.last.offset, said.loaded)
 	if g.r.IntN(8) == 0 {
 		if err := g.tear(); err != nil {
 			return err
@@ -318,6 +346,7 @@ type words struct {
 	checked, killed bool
 	hit             string // the mark that it died at
 	end             string
+	loaded          int64 // offset of a bulk load that ended, or -1
 	closed          int64 // offset of a clean close, or -1
 	stderr          string
 	info            []string
@@ -330,7 +359,7 @@ func (g *group) start(t task, change ...func(*exec.Cmd)) (words, error) {
 	if err != nil {
 		return words{}, err
 	}
-	out := words{closed: -1}
+	out := words{loaded: -1, closed: -1}
 	cmd := exec.Command(os.Args[0])
 	// What a killed child leaves there goes with the group's directory.
 	temp := g.path("tmp")
@@ -371,6 +400,8 @@ func (g *group) start(t task, change ...func(*exec.Cmd)) (words, error) {
 			out.hit = rest
 		case saidChecked:
 			out.checked = true
+		case saidLoaded:
+			out.loaded, _ = strconv.ParseInt(rest, 10, 64)
 		case saidClosed:
 			out.closed, _ = strconv.ParseInt(rest, 10, 64)
 		case saidInfo:
@@ -450,7 +481,7 @@ func (g *group) agree(d disk, log view) error {
 	if !slices.ContainsFunc(noted[d.offset], d.position.Equal) {
 		return failed("the stored position %s was never handed over with offset %d, but %v", d.position, d.offset, noted[d.offset])
 	}
-	g.last = d
+	g.last, g.logged = d, len(log.records) > 0
 	return nil
 }
 
@@ -464,8 +495,8 @@ func (g *group) rebase(layout store.Layout) error {
 }
 
 func (g *group) upgrade(p phase) error {
+	g.eras = append(g.eras, era{g.last.offset, g.layout})
 	if g.variant.Family != subject.KV {
-		g.eras = append(g.eras, era{g.last.offset, g.layout})
 		return nil
 	}
 	if err := g.rebase(p.layout); err != nil || !p.behind || p.layout != store.WithHeaders || len(g.last.families) == 0 {

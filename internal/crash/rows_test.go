@@ -42,7 +42,7 @@ func (c *rowsContent) restored(r logged) { c.shadow.apply(r.change, c.Layout) }
 
 func (c *rowsContent) whole(when string, n int64) error {
 	same := equal
-	if c.Base >= 0 {
+	if len(c.Eras) > 0 {
 		same = sameValue
 	}
 	return differ(compare(c.input.after(n, c.Layout), c.shadow, same), "%s: the rows are not those of the input up to %d", when, n)

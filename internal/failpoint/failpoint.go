@@ -20,6 +20,9 @@ func Set(f func(name string)) {
 	hook.Store(&f)
 }
 
+// Small makes a size so small that what is done for each of so many bytes happens in a test.
+func Small(bytes int) int { return bytes >> 9 }
+
 // Hit is a mark.
 func Hit(name string) {
 	if f := hook.Load(); f != nil {

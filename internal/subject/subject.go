@@ -33,6 +33,9 @@ func (f Family) Segmented() bool { return f == Windowed || f == Session }
 // Cached tells whether the family can have a cache.
 func (f Family) Cached() bool { return f != Versioned }
 
+// Bulk tells whether an empty store of the family is restored in bulk.
+func (f Family) Bulk() bool { return f == KV }
+
 // Place is where a row lies. From is the start of a window or session, or the time of a
 // version; To the end of a session. What a family does not have is 0.
 type Place struct {
