@@ -60,7 +60,9 @@ func (t *Table) BeginBulk() (ok bool, err error) {
 	return true, nil
 }
 
-func (t *Table) newRun() *rocks.Run { return rocks.NewRun(cmp.Or(t.config.BulkBytes, failpoint.Small(bulkBytes))) }
+func (t *Table) newRun() *rocks.Run {
+	return rocks.NewRun(cmp.Or(t.config.BulkBytes, failpoint.Small(bulkBytes)))
+}
 
 // AddBulk adds changes in any order, of which the last one of each key counts, with the
 // checkpoint behind them; taken is false when no bulk load is under way. Readers see them,
