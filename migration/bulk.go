@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/forebay-streams/forebay/internal/base"
 	"github.com/forebay-streams/forebay/internal/failpoint"
@@ -25,15 +26,27 @@ const bulkDir = "forebay-bulk"
 // when it is opened.
 const bulkMark = "joining"
 
-// bulkBytes is the size of a run in memory that no configuration sets. Two are there at a
+// bulkBytes is the size of a run in memory that no configuration sets, if the load is the
+// only one in the process; of n loads the n-th has the n-th part. Two runs are there at a
 // time: one is filled while the other is written.
-const bulkBytes = 32 << 20
+const (
+	bulkBytes    = 64 << 20
+	minBulkBytes = 4 << 20
+)
+
+// loads is the number of bulk loads under way in the process.
+var loads atomic.Int64
+
+// bulkTrigger is how many runs there are before RocksDB compacts them, while a load lasts: with
+// its usual 4 it would write every row of a large store several times meanwhile.
+const bulkTrigger = 10
 
 var _ base.BulkTable = (*Table)(nil)
 
 // bulk loads an empty table. All but write is the owner's.
 type bulk struct {
 	table   *Table
+	size    int             // of a run, in bytes
 	run     *rocks.Run      // being filled
 	last    base.Checkpoint // of the last batch in it
 	pending bool            // whether a batch is in it, with or without changes
@@ -56,12 +69,13 @@ func (t *Table) BeginBulk() (ok bool, err error) {
 	if err := os.MkdirAll(filepath.Join(t.config.Dir, bulkDir), 0o755); err != nil {
 		return false, err
 	}
-	t.bulk = &bulk{table: t, run: t.newRun()}
+	if err := s.db.SetCompactionTrigger(s.rows.family, bulkTrigger); err != nil {
+		return false, err
+	}
+	size := max(failpoint.Small(bulkBytes)/int(loads.Add(1)), failpoint.Small(minBulkBytes))
+	t.bulk = &bulk{table: t, size: cmp.Or(t.config.BulkBytes, size)}
+	t.bulk.run = rocks.NewRun(t.bulk.size)
 	return true, nil
-}
-
-func (t *Table) newRun() *rocks.Run {
-	return rocks.NewRun(cmp.Or(t.config.BulkBytes, failpoint.Small(bulkBytes)))
 }
 
 // AddBulk adds changes in any order, of which the last one of each key counts, with the
@@ -93,7 +107,8 @@ func (t *Table) EndBulk() error {
 	if err == nil {
 		err = b.wait()
 	}
-	return errors.Join(err, t.dropBulk())
+	s := t.state.Load()
+	return errors.Join(err, t.dropBulk(), s.db.SetCompactionTrigger(s.rows.family, rocks.CompactionTrigger))
 }
 
 // dropBulk ends bulk loading, and drops what is not written.
@@ -108,6 +123,7 @@ func (t *Table) dropBulk() error {
 	if b.spare != nil {
 		b.spare.Close()
 	}
+	loads.Add(-1)
 	if t.torn != nil {
 		return nil // the mark stays
 	}
@@ -143,7 +159,7 @@ func (b *bulk) hand() error {
 	}
 	full, c, keep := b.run, b.last, b.rows
 	if b.spare == nil {
-		b.spare = b.table.newRun()
+		b.spare = rocks.NewRun(b.size)
 	}
 	b.run, b.spare = b.spare, full
 	b.run.Reset()

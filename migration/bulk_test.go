@@ -298,3 +298,22 @@ func TestOpenBesideABulkLoad(t *testing.T) {
 		require.NoError(t, table.Close())
 	}
 }
+
+// Loads beside each other take less memory each.
+func TestManyBulkLoads(t *testing.T) {
+	noLeaks(t)
+	var tables []*migration.Table
+	l := newBulkLoad(rand.New(rand.NewPCG(8, 8)), 20)
+	for range 20 {
+		table := open(t, bulkConfig(t, 0))
+		begin(t, table)
+		tables = append(tables, table)
+	}
+	for _, table := range tables {
+		for b := range l.batches {
+			l.add(t, table, b)
+		}
+		require.NoError(t, table.EndBulk())
+		require.Equal(t, 20, l.requirePrefix(t, table))
+	}
+}

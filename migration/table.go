@@ -50,7 +50,8 @@ type Config struct {
 	ExactlyOnce bool
 	// Budget shares a block cache among databases; nil: one of its own.
 	Budget *store.Budget
-	// BulkBytes is the size of a run of a bulk load, of which two are in memory; 0: 32 MiB.
+	// BulkBytes is the size of a run of a bulk load, of which two are in memory; 0: 64 MiB, less
+	// when other loads are under way.
 	BulkBytes int
 }
 

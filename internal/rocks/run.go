@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strconv"
 	"unsafe"
 
 	"github.com/linxGnu/grocksdb"
@@ -180,4 +181,17 @@ func (d *DB) Ingest(f *Family, path string) error {
 	defer o.Destroy()
 	o.SetMoveFiles(true)
 	return d.db.IngestExternalFileCF(f.handle, []string{path}, o)
+}
+
+// CompactionTrigger is how many sorted runs a family has before they are compacted, unless
+// [DB.SetCompactionTrigger] says otherwise: RocksDB's and Kafka Streams' default.
+const CompactionTrigger = 4
+
+// SetCompactionTrigger changes that number until the database is closed.
+func (d *DB) SetCompactionTrigger(f *Family, runs int) error {
+	if err := d.enter(); err != nil {
+		return err
+	}
+	defer d.leave()
+	return d.db.SetOptionsCF(f.handle, []string{"level0_file_num_compaction_trigger"}, []string{strconv.Itoa(runs)})
 }

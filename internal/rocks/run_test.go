@@ -3,7 +3,9 @@ package rocks
 import (
 	"bytes"
 	"path/filepath"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -152,4 +154,24 @@ func TestRunErrors(t *testing.T) {
 	_, err = db.WriteTable(full, filepath.Join(t.TempDir(), "run"), false)
 	require.ErrorIs(t, err, store.ErrClosed)
 	require.ErrorIs(t, db.Ingest(f, "run"), store.ErrClosed)
+}
+
+func TestCompactionTrigger(t *testing.T) {
+	db, f := newDB(t)
+	require.NoError(t, db.SetCompactionTrigger(f, 1000))
+	files := func() int {
+		n, err := strconv.Atoi(db.db.GetPropertyCF("rocksdb.num-files-at-level0", f.handle))
+		require.NoError(t, err)
+		return n
+	}
+	for range 3 * CompactionTrigger {
+		put(t, db, f, [2]string{"k", "v"})
+		require.NoError(t, db.Flush())
+	}
+	assert.Equal(t, 3*CompactionTrigger, files())
+	require.NoError(t, db.SetCompactionTrigger(f, CompactionTrigger))
+	require.Eventually(t, func() bool { return files() < CompactionTrigger }, 10*time.Second, time.Millisecond)
+	assert.Equal(t, `"v"`, get(t, db, f, "k"))
+	db.Close()
+	require.ErrorIs(t, db.SetCompactionTrigger(f, 1), store.ErrClosed)
 }
