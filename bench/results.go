@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -79,6 +81,7 @@ func (s Spread) String() string { return fmt.Sprintf("%.2f (%.2f–%.2f)", s.Med
 // Line is a figure with what was measured.
 type Line struct {
 	Figure  figure
+	Rounds  int
 	Label   string
 	Wall    map[string]Spread // ns an operation, by contender
 	CPU     map[string]Spread // ns an operation of the whole process
@@ -93,7 +96,7 @@ type Line struct {
 // lines evaluates the samples. A ratio is taken between two measurements of one round.
 func (r *results) lines() (lines []Line) {
 	for f, by := range r.samples {
-		l := Line{Figure: f, Label: f.label(r.Rows), Wall: map[string]Spread{}, CPU: map[string]Spread{}, RSS: map[string]float64{},
+		l := Line{Figure: f, Rounds: r.Rounds, Label: f.label(r.Rows), Wall: map[string]Spread{}, CPU: map[string]Spread{}, RSS: map[string]float64{},
 			Heap: map[string]float64{}, Ratio: map[string]Spread{}, CPUGain: map[string]Spread{}}
 		each := func(rival string, of func(sample) float64) (v []float64) {
 			for _, s := range by[rival] {
@@ -117,10 +120,14 @@ func (r *results) lines() (lines []Line) {
 		l.Allocs = spreadOf(each("forebay", func(s sample) float64 { return float64(s.Allocs) })).Median
 		lines = append(lines, l)
 	}
+	sortLines(lines)
+	return lines
+}
+
+func sortLines(lines []Line) {
 	slices.SortFunc(lines, func(a, b Line) int {
 		return cmp.Or(cmp.Compare(a.Figure.Family, b.Figure.Family), cmp.Compare(a.Figure.Fits, b.Figure.Fits)*-1, cmp.Compare(a.Figure.What, b.Figure.What))
 	})
-	return lines
 }
 
 func divide(a, b []float64) []float64 {
@@ -140,10 +147,53 @@ type Report struct {
 	Lines         []Line
 }
 
+// keep takes over what an earlier run measured of families that this one left out.
+func (r *Report) keep(file string) error {
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var old Report
+	if err := json.Unmarshal(b, &old); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	measured := map[string]bool{}
+	for _, l := range r.Lines {
+		measured[l.Figure.Family] = true
+	}
+	for _, l := range old.Lines {
+		if !measured[l.Figure.Family] {
+			l.Rounds = cmp.Or(l.Rounds, old.Rounds)
+			r.Lines = append(r.Lines, l)
+		}
+	}
+	sortLines(r.Lines)
+	return nil
+}
+
+// rounds is how many there were, of figures that were measured in different runs as well.
+func (r *Report) rounds() string {
+	least, most := r.Rounds, r.Rounds
+	for _, l := range r.Lines {
+		least, most = min(least, l.Rounds), max(most, l.Rounds)
+	}
+	if least == most {
+		return fmt.Sprint(most)
+	}
+	return fmt.Sprintf("%d to %d", least, most)
+}
+
 // write keeps the reports below dir and prints the table and the RATIO lines.
 func (r *results) write(dir string) error {
 	report := Report{r.Rows, r.Rounds, r.Machine, r.Date, r.lines()}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	measured := slices.Clone(report.Lines)
+	if err := report.keep(filepath.Join(dir, fmt.Sprint(r.Rows)+".json")); err != nil {
 		return err
 	}
 	b, err := json.MarshalIndent(report, "", "\t")
@@ -166,7 +216,7 @@ func (r *results) write(dir string) error {
 		return err
 	}
 	fmt.Print(md.String())
-	for _, l := range report.Lines {
+	for _, l := range measured {
 		for _, rival := range slices.Sorted(maps.Keys(l.Ratio)) {
 			fmt.Printf("RATIO %s %s %.2f\n", l.Label, rival, l.Ratio[rival].Median)
 		}
@@ -175,7 +225,7 @@ func (r *results) write(dir string) error {
 }
 
 func (r *Report) markdown(w io.Writer) {
-	fmt.Fprintf(w, "# %d rows\n\n%s, %d rounds, %s. 16-byte keys, 100-byte values, two headers.\n", r.Rows, r.Date, r.Rounds, r.Machine)
+	fmt.Fprintf(w, "# %d rows\n\n%s, rounds: %s, %s. 16-byte keys, 100-byte values, two headers.\n", r.Rows, r.Date, r.rounds(), r.Machine)
 	fmt.Fprintf(w, "Nanoseconds an operation (a row, for range, scan and restore): median of the rounds, wall clock / processor time of the\n"+
 		"whole process. Ratios: how many times as fast forebay is as the other, median (least–greatest) of the rounds. Crossings and\n"+
 		"allocations are forebay's, an operation.\n\n![ratios](%d.svg)\n\n", r.Rows)

@@ -12,8 +12,8 @@ const (
 	DefaultFetchBytes = 4 << 20
 )
 
-// DefaultBulk is from how many records on a restore loads an empty store in bulk: for few it
-// would only wait for the disk.
+// DefaultBulk is from how many offsets on a restore loads an empty store in bulk: for few
+// records it would only wait for the disk.
 const DefaultBulk = 100_000
 
 // RestoreOption changes what [Restore] does.
@@ -62,7 +62,9 @@ func BatchSize(rows, bytes int) RestoreOption {
 
 // Bulk sets from how many offsets on, of which each may be a record, a [store.BulkTarget] that
 // is empty is loaded in bulk: its rows become visible in large steps, and it is on disk when
-// Restore returns. Default DefaultBulk; negative: never.
+// Restore returns. A store takes 128 MiB of memory outside of Go's heap and of its budget
+// meanwhile, less when others are loaded beside it, 8 MiB at least. Default DefaultBulk;
+// negative: never.
 func Bulk(offsets int64) RestoreOption {
 	return func(c *restoreConfig) { c.bulk = offsets }
 }

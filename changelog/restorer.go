@@ -62,7 +62,8 @@ type Result struct {
 // Progress is kept: the next restore goes on behind the last batch.
 //
 // The client should not consume at the same time: its fetches share a connection with
-// these and can hold them up. Memory is bounded by the batch and fetch sizes.
+// these and can hold them up. Memory is bounded by the batch and fetch sizes, and by what a
+// target gathers in bulk.
 func Restore(ctx context.Context, cl *kgo.Client, target store.RestoreTarget, opts ...RestoreOption) (Result, error) {
 	r := restorer{target: target}
 	r.rows, r.bytes, r.fetchBytes, r.bulk, r.log = DefaultBatchRows, DefaultBatchBytes, DefaultFetchBytes, DefaultBulk, warnings()
@@ -178,7 +179,7 @@ func (r *restorer) try(ctx context.Context) error {
 }
 
 // load reads [start, end), in bulk if the target can take that.
-func (r *restorer) load(ctx context.Context, start, end int64) error {
+func (r *restorer) load(ctx context.Context, start, end int64) (err error) {
 	bulk, ok := r.target.(store.BulkTarget)
 	if !ok || r.bulk < 0 || end-start < r.bulk {
 		return r.read(ctx, start, end)
@@ -187,14 +188,14 @@ func (r *restorer) load(ctx context.Context, start, end int64) error {
 	if err != nil {
 		return r.source.fail("restore", fmt.Errorf("begin a bulk load: %w", err), "")
 	}
-	err = r.read(ctx, start, end)
-	if !begun {
-		return err
+	if begun {
+		defer func() { // after a panic of a listener too
+			if e := bulk.EndBulk(); e != nil {
+				err = errors.Join(err, r.source.fail("restore", fmt.Errorf("write to the store: %w", e), ""))
+			}
+		}()
 	}
-	if e := bulk.EndBulk(); err == nil && e != nil {
-		err = r.source.fail("restore", fmt.Errorf("write to the store: %w", e), "")
-	}
-	return err
+	return r.read(ctx, start, end)
 }
 
 // read reads [start, end). One chunk is fetched and decoded while the one before is applied.

@@ -1,7 +1,6 @@
 package migration
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,6 +31,7 @@ const bulkMark = "joining"
 const (
 	bulkBytes    = 64 << 20
 	minBulkBytes = 4 << 20
+	maxBulkBytes = 1 << 30
 )
 
 // loads is the number of bulk loads under way in the process.
@@ -59,21 +59,31 @@ type bulk struct {
 // BeginBulk starts to load rows in large sorted runs, which join the table one by one with
 // their offset. ok is false, and nothing begins, when the table has rows or an offset.
 func (t *Table) BeginBulk() (ok bool, err error) {
+	if err := t.EndBulk(); err != nil { // one that nobody ended
+		return false, err
+	}
 	s := t.state.Load()
-	if _, known := t.Checkpoint(); known || t.bulk != nil || s.legacy != nil || t.torn != nil {
+	if _, known := t.Checkpoint(); known || s.legacy != nil || t.torn != nil {
 		return false, nil
 	}
 	if full, err := hasData(s.db, s.rows.family); full || err != nil {
 		return false, err
 	}
-	if err := os.MkdirAll(filepath.Join(t.config.Dir, bulkDir), 0o755); err != nil {
+	dir := filepath.Join(t.config.Dir, bulkDir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return false, err
+	}
+	if !linksFiles(dir) {
+		return false, os.RemoveAll(dir)
 	}
 	if err := s.db.SetCompactionTrigger(s.rows.family, bulkTrigger); err != nil {
 		return false, err
 	}
 	size := max(failpoint.Small(bulkBytes)/int(loads.Add(1)), failpoint.Small(minBulkBytes))
-	t.bulk = &bulk{table: t, size: cmp.Or(t.config.BulkBytes, size)}
+	if n := t.config.BulkBytes; n > 0 {
+		size = min(n, maxBulkBytes)
+	}
+	t.bulk = &bulk{table: t, size: size}
 	t.bulk.run = rocks.NewRun(t.bulk.size)
 	return true, nil
 }
@@ -108,7 +118,11 @@ func (t *Table) EndBulk() error {
 		err = b.wait()
 	}
 	s := t.state.Load()
-	return errors.Join(err, t.dropBulk(), s.db.SetCompactionTrigger(s.rows.family, rocks.CompactionTrigger))
+	err = errors.Join(err, t.dropBulk())
+	if e := s.db.SetCompactionTrigger(s.rows.family, rocks.CompactionTrigger); e != nil {
+		slog.Warn("a store compacts less often than it should until it is opened again", "store", t.config.Store, "error", e)
+	}
+	return err
 }
 
 // dropBulk ends bulk loading, and drops what is not written.
@@ -184,6 +198,10 @@ func (b *bulk) wait() error {
 func (t *Table) join(run *rocks.Run, c base.Checkpoint, keep bool) error {
 	s, dir := t.state.Load(), filepath.Join(t.config.Dir, bulkDir)
 	file, mark := filepath.Join(dir, "run.sst"), filepath.Join(dir, bulkMark)
+	// A link to a table of the database, if RocksDB could not delete it: not to be written to.
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	written, err := s.db.WriteTable(run, file, keep)
 	if err != nil {
 		return err
@@ -199,10 +217,14 @@ func (t *Table) join(run *rocks.Run, c base.Checkpoint, keep bool) error {
 		return commit()
 	}
 	if err := writeMark(mark); err != nil {
-		return errors.Join(err, os.Remove(mark))
+		_ = os.Remove(mark) // if it stays, the next open empties a store that could have gone on
+		return err
 	}
 	failpoint.Hit("bulk/marked")
 	if t.torn = s.ingest(file, commit); t.torn != nil {
+		t.mu.Lock()
+		t.known = false // so that whoever restores it is told, even with nothing left to read
+		t.mu.Unlock()
 		return t.torn
 	}
 	failpoint.Hit("bulk/committed")
@@ -216,6 +238,16 @@ func (s *state) ingest(file string, commit func() error) error {
 	}
 	failpoint.Hit("bulk/joined")
 	return commit()
+}
+
+// linksFiles tells whether the file system has hard links, with which a file joins a database.
+func linksFiles(dir string) bool {
+	from, to := filepath.Join(dir, "link.from"), filepath.Join(dir, "link.to")
+	if os.WriteFile(from, nil, 0o644) != nil {
+		return true // what is wrong will show with the first run
+	}
+	err := os.Link(from, to)
+	return err == nil && errors.Join(os.Remove(from), os.Remove(to)) == nil
 }
 
 // writeMark makes the mark, on disk when it returns.
@@ -254,9 +286,14 @@ func halfLoaded(dir string) (bool, error) {
 
 // emptyHalfLoaded deletes a database whose rows may lack their offset, unless another table has
 // it open and is about to store that. The mark stays: it says that the rest must go.
-func emptyHalfLoaded(c Config) error {
+func (t *Table) emptyHalfLoaded() error {
+	c := t.config
 	half, err := halfLoaded(c.Dir)
 	if err != nil || !half {
+		return err
+	}
+	// Files first, as in Wipe.
+	if err := t.forgetFiles(); err != nil {
 		return err
 	}
 	if err := rocks.Destroy(c.Dir); err != nil {

@@ -31,8 +31,8 @@ func databases(dir string) ([]database, error) {
 		return nil, err
 	}
 	if len(listed) > 0 {
-		if half, err := halfLoaded(dir); half || err != nil {
-			return nil, errors.Join(err, fmt.Errorf("%w: a restore was interrupted while rows joined %s; open the store, which empties it, or delete the directory", store.ErrIncompatible, dir))
+		if err := refuseHalfLoaded(dir); err != nil {
+			return nil, err
 		}
 		return []database{{dir: dir, listed: listed}}, nil
 	}
@@ -55,11 +55,22 @@ func databases(dir string) ([]database, error) {
 			return nil, d.locate(err)
 		}
 		if len(d.listed) > 0 {
+			if err := refuseHalfLoaded(d.dir); err != nil {
+				return nil, err
+			}
 			all = append(all, d)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b database) int { return cmp.Compare(a.start, b.start) })
 	return all, nil
+}
+
+func refuseHalfLoaded(dir string) error {
+	half, err := halfLoaded(dir)
+	if half {
+		err = fmt.Errorf("%w: a restore was interrupted while rows joined %s; open the store, which empties it, or delete the directory", store.ErrIncompatible, dir)
+	}
+	return err
 }
 
 // storeName is the name of the store that a directory is of.

@@ -50,8 +50,8 @@ type Config struct {
 	ExactlyOnce bool
 	// Budget shares a block cache among databases; nil: one of its own.
 	Budget *store.Budget
-	// BulkBytes is the size of a run of a bulk load, of which two are in memory; 0: 64 MiB, less
-	// when other loads are under way.
+	// BulkBytes is the size of a run of a bulk load, of which two are in memory, 1 GiB at most;
+	// 0 or less: 64 MiB, and less when other loads are under way.
 	BulkBytes int
 }
 
@@ -132,6 +132,7 @@ type Vetted struct {
 	table  *Table
 	plan   plan
 	listed []string
+	half   bool // see halfLoaded
 }
 
 // Vet looks for what forbids to open a directory, and changes no file of it.
@@ -156,11 +157,10 @@ func (v *Vetted) Open() (*Table, error) {
 
 func (v *Vetted) vet() (err error) {
 	c := v.table.config
-	half, err := halfLoaded(c.Dir)
-	if err != nil {
+	if v.half, err = halfLoaded(c.Dir); err != nil {
 		return err
 	}
-	if !half { // else it will be emptied
+	if v.listed = nil; !v.half { // else it will be emptied
 		if v.listed, err = rocks.List(c.Dir); err != nil {
 			return err
 		}
@@ -190,8 +190,14 @@ func (v *Vetted) vet() (err error) {
 }
 
 func (v *Vetted) open() (err error) {
+	// Its load has come to an end, or begun, since it was looked at.
+	if half, err := halfLoaded(v.table.config.Dir); err != nil || half != v.half {
+		if err = errors.Join(err, v.vet()); err != nil {
+			return err
+		}
+	}
 	t, c, p := v.table, v.table.config, v.plan
-	if err := emptyHalfLoaded(c); err != nil {
+	if err := t.emptyHalfLoaded(); err != nil {
 		return err
 	}
 	db, err := rocks.Open(c.Dir, p.wanted, v.listed, c.Budget)

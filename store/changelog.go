@@ -33,7 +33,7 @@ type RestoreTarget interface {
 	// is false when it is not known and the changelog must be read from its start.
 	RestoredOffset() (offset int64, ok bool)
 	// RestoreBatch applies changes in order, in one atomic write with offset, the offset
-	// of the last record they came from.
+	// of the last record they came from. See also [BulkTarget].
 	RestoreBatch(changes []Change, offset int64) error
 	// Wipe empties the store and forgets its offset, before a rebuild.
 	Wipe() error
@@ -47,7 +47,9 @@ type BulkTarget interface {
 	// become visible, and RestoredOffset moves behind them, in one step, some time later.
 	BeginBulk() (ok bool, err error)
 	// EndBulk writes what is gathered: now all that RestoreBatch took is in the store and on
-	// disk. It must follow, after errors too: after one the store is that of an earlier
-	// batch, as RestoredOffset says.
+	// disk. It must follow, after errors too. After one of its own or of RestoreBatch the store
+	// is that of an earlier batch, as RestoredOffset says; if it is not, for rows joined it
+	// whose offset could not be written, RestoredOffset is not known and every write is
+	// ErrFailed until the store is wiped or opened again, which empties it.
 	EndBulk() error
 }

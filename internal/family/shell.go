@@ -124,18 +124,23 @@ func (s Shell) BeginBulk() (ok bool, err error) {
 	return ok, err
 }
 
-// EndBulk writes what is gathered since BeginBulk; without one it does nothing.
+// EndBulk writes what is gathered since BeginBulk; without one it does nothing. After an
+// error see [store.BulkTarget].
 func (s Shell) EndBulk() error {
 	return s.core.Do("restore", func() error {
-		if table, ok := s.core.Table.(base.BulkTable); ok {
-			return table.EndBulk()
+		table, ok := s.core.Table.(base.BulkTable)
+		if !ok {
+			return nil
 		}
-		return nil
+		err := table.EndBulk()
+		s.core.Overlay.ForgetClean() // read before rows joined
+		return err
 	})
 }
 
 // RestoreBatch applies changes of the changelog in one atomic write, past cache and
-// changelog. No user code runs. There must be no uncommitted rows.
+// changelog, or gathers them after BeginBulk. No user code runs. There must be no uncommitted
+// rows.
 func (s Shell) RestoreBatch(changes []store.Change, offset int64) error {
 	return s.core.Do("restore", func() error {
 		if restore := s.core.segments.Restore; restore != nil {

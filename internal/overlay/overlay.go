@@ -550,6 +550,18 @@ func (o *Overlay) Restore(changes []store.Change, offset int64) (err error) {
 	return nil
 }
 
+// ForgetClean drops what was read from the table, which has changed since.
+func (o *Overlay) ForgetClean() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key, e := range o.entries {
+		if e.state == clean {
+			o.forget(e)
+			delete(o.entries, key)
+		}
+	}
+}
+
 // Clear empties cache and round.
 func (o *Overlay) Clear() {
 	o.Abort()

@@ -4,11 +4,10 @@
 // moves goroutines from thread to thread, so a block that one read puts into the block cache
 // is freed by another thread into another arena: memory lies about in all of them, which on
 // two processors made a random read a quarter slower and the process almost twice as large.
-#include <features.h>
+#include <stdlib.h>
 
 #ifdef __GLIBC__
 #include <malloc.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

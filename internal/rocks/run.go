@@ -40,7 +40,7 @@ const (
 	maxRun = math.MaxUint32
 )
 
-// NewRun makes a run that holds so many bytes of rows.
+// NewRun makes a run of so many bytes, with what it needs to sort its rows.
 func NewRun(bytes int) *Run {
 	live.Add(1)
 	return &Run{buf: cBytes(bytes)}
@@ -66,7 +66,7 @@ func (r *Run) Add(changes []store.Change, layout store.Layout) (fits bool, err e
 		}
 		size := 0
 		for i := range changes {
-			size += sizeInRun(&changes[i])
+			size += sizeInRun(&changes[i]) + placeBytes
 		}
 		if used > 0 || size > maxRun {
 			return false, nil
@@ -79,11 +79,14 @@ func (r *Run) Add(changes []store.Change, layout store.Layout) (fits bool, err e
 	return true, nil
 }
 
+// placeBytes is what a row takes beside its bytes: its place, and another while they are sorted.
+const placeBytes = 2 * int(unsafe.Sizeof(place{}))
+
 func sizeInRun(c *store.Change) int { return runHead + c.Size() + rowExtra }
 
 func (r *Run) add(c *store.Change, layout store.Layout) (fits bool, err error) {
 	size := sizeInRun(c)
-	if size > len(r.buf)-r.used {
+	if size+placeBytes*(len(r.places)+1) > len(r.buf)-r.used {
 		return false, nil
 	}
 	at := r.buf[r.used : r.used+size : r.used+size]

@@ -88,7 +88,7 @@ func TestRunOfNothing(t *testing.T) {
 
 func TestRunTakesAllOfABatchOrNothing(t *testing.T) {
 	db, f := newDB(t)
-	const most = 4 * (runHead + 1 + 10 + rowExtra)
+	const most = 4 * (runHead + 1 + 10 + rowExtra + placeBytes)
 	ten := string(bytes.Repeat([]byte("x"), 10))
 	r := newRun(t, most)
 	add(t, r, plain("a", ten, "b", ten))
@@ -123,7 +123,7 @@ func TestRunOfLayouts(t *testing.T) {
 		row := store.Row{Value: []byte("value"), Timestamp: 1 << 40, Headers: headers}
 		want, err := layout.Encode(row)
 		require.NoError(t, err)
-		r := newRun(t, sizeInRun(&store.Change{Key: []byte("k"), Row: row}))
+		r := newRun(t, sizeInRun(&store.Change{Key: []byte("k"), Row: row})+placeBytes)
 		fits, err := r.Add([]store.Change{{Key: []byte("k"), Row: row}}, layout)
 		require.NoError(t, err)
 		require.True(t, fits)

@@ -169,3 +169,24 @@ func TestDelayedRefused(t *testing.T) {
 	require.NoError(t, d.Close())
 	require.ErrorIs(t, d.Put(nil, nil, store.Record{}), store.ErrClosed)
 }
+
+func TestDelayedRestoredInBulk(t *testing.T) {
+	l := &log{}
+	from := delayed(t, filepath.Join(t.TempDir(), "app", "0_0"), l, false)
+	for i := range 300 {
+		put(t, from, int64(i), fmt.Sprint("k", i))
+	}
+	evict(t, from, 100)
+	require.NoError(t, from.Commit(t.Context()))
+	changes := l.take(0)
+	to := delayed(t, filepath.Join(t.TempDir(), "app", "0_0"), nil, false)
+	ok, err := to.BeginBulk()
+	require.NoError(t, err)
+	require.True(t, ok)
+	for i := 0; i < len(changes); i += 7 {
+		require.NoError(t, to.RestoreBatch(changes[i:min(i+7, len(changes))], int64(i)))
+	}
+	require.NoError(t, to.EndBulk())
+	require.EqualValues(t, 299, to.StreamTime())
+	require.Equal(t, evict(t, from, math.MaxInt64), evict(t, to, math.MaxInt64))
+}
