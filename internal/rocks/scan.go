@@ -20,7 +20,7 @@ import (
 const (
 	firstFill = 4
 	maxFill   = 128
-	fillBytes = 16 << 10
+	fillBytes = 32 << 10
 	// keepFill bounds the buffers that are kept for later scans.
 	keepFill = 256 << 10
 )
