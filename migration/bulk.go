@@ -43,7 +43,7 @@ const bulkTrigger = 10
 
 var _ base.BulkTable = (*Table)(nil)
 
-// bulk loads an empty table. All but write is the owner's.
+// bulk loads an empty table. It is the owner's; only join runs beside it, on the run it is given.
 type bulk struct {
 	table   *Table
 	size    int             // of a run, in bytes
@@ -284,14 +284,10 @@ func halfLoaded(dir string) (bool, error) {
 	return err == nil, err
 }
 
-// emptyHalfLoaded deletes a database whose rows may lack their offset, unless another table has
-// it open and is about to store that. The mark stays: it says that the rest must go.
+// emptyHalfLoaded deletes a database that has the mark, unless another table has it open and is
+// about to store the offset. The mark stays: it says that the rest must go.
 func (t *Table) emptyHalfLoaded() error {
 	c := t.config
-	half, err := halfLoaded(c.Dir)
-	if err != nil || !half {
-		return err
-	}
 	// Files first, as in Wipe.
 	if err := t.forgetFiles(); err != nil {
 		return err

@@ -99,6 +99,13 @@ func begin(t *testing.T, table *migration.Table) {
 	require.True(t, ok)
 }
 
+// mark leaves a directory as a crash does while rows join.
+func mark(t *testing.T, c migration.Config) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Join(c.Dir, bulkDir), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(c.Dir, bulkMark), nil, 0o644))
+}
+
 func bulkConfig(t *testing.T, bytes int) migration.Config {
 	c := config(t, filepath.Join(t.TempDir(), "orders"), store.WithHeaders)
 	c.BulkBytes = bytes
@@ -202,14 +209,16 @@ func TestNoBulkLoadOfATableThatHoldsSomething(t *testing.T) {
 		build(t, c.Dir, []string{D, TS, offsets}, map[string]raw{TS: {"a": ts8(1) + "1"}})
 		requireNone(t, open(t, c))
 	})
-	t.Run("one that is being loaded", func(t *testing.T) {
-		table := open(t, bulkConfig(t, 0))
-		begin(t, table)
-		require.ErrorContains(t, table.Commit(nil, base.Checkpoint{}), "EndBulk")
-		begin(t, table) // ends the first
-		require.NoError(t, table.EndBulk())
-		require.NoError(t, table.Commit(nil, base.Checkpoint{}))
-	})
+}
+
+func TestNoCommitDuringABulkLoad(t *testing.T) {
+	noLeaks(t)
+	table := open(t, bulkConfig(t, 0))
+	begin(t, table)
+	require.ErrorContains(t, table.Commit(nil, base.Checkpoint{}), "EndBulk")
+	begin(t, table) // ends the first
+	require.NoError(t, table.EndBulk())
+	require.NoError(t, table.Commit(nil, base.Checkpoint{}))
 }
 
 // Nothing has joined the rows yet when a table file cannot be written.
@@ -244,8 +253,7 @@ func TestHalfLoadedDirectory(t *testing.T) {
 	noLeaks(t)
 	c := bulkConfig(t, 0)
 	build(t, c.Dir, []string{D, HDR, offsets}, map[string]raw{HDR: {"a": stored1("1", 1)}})
-	require.NoError(t, os.MkdirAll(filepath.Join(c.Dir, bulkDir), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(c.Dir, bulkMark), nil, 0o644))
+	mark(t, c)
 
 	_, err := migration.Vet(c)
 	require.NoError(t, err)
@@ -288,7 +296,7 @@ func TestOpenBesideABulkLoad(t *testing.T) {
 		begin(t, table)
 		l.add(t, table, 0)
 		if marked { // as while a file joins
-			require.NoError(t, os.WriteFile(filepath.Join(c.Dir, bulkMark), nil, 0o644))
+			mark(t, c)
 		}
 		_, err := migration.Open(c)
 		require.ErrorContains(t, err, "already open")
@@ -326,8 +334,7 @@ func TestHalfLoadedDirectoryAndOffsetFile(t *testing.T) {
 	c := bulkConfig(t, 0)
 	c.TaskDir = t.TempDir()
 	build(t, c.Dir, []string{D, HDR, offsets}, map[string]raw{HDR: {"a": stored1("1", 1)}})
-	require.NoError(t, os.MkdirAll(filepath.Join(c.Dir, bulkDir), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(c.Dir, bulkMark), nil, 0o644))
+	mark(t, c)
 	require.NoError(t, os.WriteFile(filepath.Join(c.TaskDir, ".checkpoint"), []byte("0\n1\napp-orders-changelog 3 77\n"), 0o644))
 	table := open(t, c)
 	checkpoint, known := table.Checkpoint()
@@ -341,8 +348,7 @@ func TestInspectOfAHalfLoadedSegment(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "j-Buffer")
 	c.Dir = filepath.Join(dir, "j-Buffer.0")
 	build(t, c.Dir, []string{D, offsets}, map[string]raw{D: {"a": "1"}})
-	require.NoError(t, os.MkdirAll(filepath.Join(c.Dir, bulkDir), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(c.Dir, bulkMark), nil, 0o644))
+	mark(t, c)
 	_, err := migration.Inspect(dir)
 	require.ErrorIs(t, err, store.ErrIncompatible)
 }
@@ -434,7 +440,7 @@ func TestVetWhileRowsJoin(t *testing.T) {
 	taken, err := table.AddBulk([]store.Change{change("a", row("1", 1))}, commitAt(5))
 	require.NoError(t, err)
 	require.True(t, taken)
-	require.NoError(t, os.WriteFile(filepath.Join(c.Dir, bulkMark), nil, 0o644)) // as while a file joins
+	mark(t, c)
 	v, err := migration.Vet(c)
 	require.NoError(t, err)
 	require.NoError(t, table.EndBulk())

@@ -197,8 +197,10 @@ func (v *Vetted) open() (err error) {
 		}
 	}
 	t, c, p := v.table, v.table.config, v.plan
-	if err := t.emptyHalfLoaded(); err != nil {
-		return err
+	if v.half {
+		if err := t.emptyHalfLoaded(); err != nil {
+			return err
+		}
 	}
 	db, err := rocks.Open(c.Dir, p.wanted, v.listed, c.Budget)
 	if err != nil {
