@@ -25,6 +25,7 @@ type Writer struct {
 	topic     string
 	partition int32
 	ctx       context.Context // of the records
+	leader    func(topic string, partition int32) (leader, epoch int32, err error)
 
 	mu  sync.Mutex
 	now *round
@@ -72,7 +73,7 @@ const remedyProducer = "make the client with the options of changelog.ProducerOp
 // [ErrWrongPartition] and [store.ErrConfig] for a client that was not made with
 // [ProducerOpts].
 func NewWriter(cl *kgo.Client, topic string, partition int32, opts ...WriterOption) (*Writer, error) {
-	w := &Writer{cl: cl, topic: topic, partition: partition, ctx: context.Background(), flushed: -1}
+	w := &Writer{cl: cl, topic: topic, partition: partition, ctx: context.Background(), leader: cl.PartitionLeader, flushed: -1}
 	for _, o := range opts {
 		o(w)
 	}
@@ -207,6 +208,11 @@ func (r *round) done(rec *kgo.Record, err error) {
 // is false when there was none. After a failure it returns the first error, an
 // [ErrNotWritten] or [ErrWrongPartition], and so does every later Append and Flush until
 // Reset. When ctx ends first, the records stay queued and Flush can be called again.
+//
+// Commit a transaction after this Flush, not only after the client's own: else the first
+// transaction that writes to a topic can be aborted while EndTransaction(TryCommit) returns
+// nil (kgo up to 1.22.3). For a topic that you write to without a Writer, wait until the
+// client's PartitionLeader knows the partition.
 func (w *Writer) Flush(ctx context.Context) (last int64, ok bool, err error) {
 	w.mu.Lock()
 	r := w.now
@@ -222,14 +228,42 @@ func (w *Writer) Flush(ctx context.Context) (last int64, ok bool, err error) {
 		return 0, false, w.fail("flush", err, "")
 	}
 	w.mu.Lock()
+	last, failed := r.last, r.err
+	w.mu.Unlock()
+	if failed != nil {
+		return 0, false, failed
+	}
+	if last < 0 {
+		return last, false, nil
+	}
+	if err := w.awaitListed(ctx); err != nil {
+		return 0, false, w.fail("flush", err, "")
+	}
+	w.mu.Lock()
 	defer w.mu.Unlock()
-	if r.err != nil {
-		return 0, false, r.err
-	}
 	if r == w.now {
-		w.flushed = r.last
+		w.flushed = last
 	}
-	return r.last, r.last >= 0, nil
+	return last, true, nil
+}
+
+// awaitListed waits until the client lists the partition that it has written to. Records of
+// a topic that is new to it leave before the list has the topic's partitions (kgo 1.22.3,
+// storePartitionsUpdate), and EndTransaction goes by the list: a commit in between aborts
+// the transaction and returns nil, and the next one fails for its sequence numbers. It is
+// a matter of microseconds, or of one lost time slice, and there is nothing to be notified by.
+func (w *Writer) awaitListed(ctx context.Context) error {
+	for wait := 10 * time.Microsecond; ; wait = min(2*wait, 10*time.Millisecond) {
+		leader, _, err := w.leader(w.topic, w.partition)
+		if leader >= 0 || err != nil { // an error is the partition's own: it is listed
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
 }
 
 func (r *round) wait(ctx context.Context) error {

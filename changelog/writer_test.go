@@ -3,6 +3,7 @@ package changelog
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -172,6 +173,98 @@ func TestResetForgetsRecordsInFlight(t *testing.T) {
 	// Its late failure belongs to the round before.
 	require.NoError(t, cl.AbortBufferedRecords(testContext(t)))
 	require.EqualValues(t, 0, write(t, w, change("b", "1", 1)))
+}
+
+// The list of partitions that EndTransaction goes by can be behind the acknowledgement.
+func TestFlushWaitsUntilTheClientListsThePartition(t *testing.T) {
+	w := newWriter(t, newProducer(t, newCluster(t).ListenAddrs()))
+	asked := 0
+	w.leader = func(name string, partition int32) (int32, int32, error) {
+		require.Equal(t, topic, name)
+		require.Zero(t, partition)
+		if asked++; asked < 4 {
+			return -1, -1, nil
+		}
+		return 1, 0, nil
+	}
+	require.EqualValues(t, 0, write(t, w, change("a", "1", 1)))
+	require.Equal(t, 4, asked)
+
+	w.leader = func(string, int32) (int32, int32, error) { return -1, -1, kerr.LeaderNotAvailable }
+	require.EqualValues(t, 1, write(t, w, change("a", "2", 1)), "a partition without a leader is listed")
+
+	ctx, cancel := context.WithCancel(testContext(t))
+	w.leader = func(string, int32) (int32, int32, error) { cancel(); return -1, -1, nil }
+	require.NoError(t, w.Append(change("a", "3", 1)))
+	_, ok, err := w.Flush(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.False(t, ok)
+	w.leader = w.cl.PartitionLeader
+	last, ok, err := w.Flush(testContext(t))
+	require.NoError(t, err, "it can be called again")
+	require.True(t, ok)
+	require.EqualValues(t, 2, last)
+}
+
+// holding is a manual partitioner that keeps the client from going on with the record "held".
+type holding struct{ until chan struct{} }
+
+func (h holding) ForTopic(name string) kgo.TopicPartitioner {
+	return heldTopic{kgo.ManualPartitioner().ForTopic(name), h.until}
+}
+
+type heldTopic struct {
+	kgo.TopicPartitioner
+	until chan struct{}
+}
+
+func (h heldTopic) Partition(r *kgo.Record, n int) int {
+	if string(r.Key) == "held" {
+		<-h.until
+	}
+	return h.TopicPartitioner.Partition(r, n)
+}
+
+// The first transaction of a topic, committed while the client has sent the record and not
+// yet listed the partition: what is between the two is made to last.
+func TestTheFirstTransactionOfATopicIsCommitted(t *testing.T) {
+	c := newCluster(t)
+	until := make(chan struct{})
+	release := sync.OnceFunc(func() { close(until) })
+	cl := newProducer(t, c.ListenAddrs(), kgo.TransactionalID("tx"), kgo.RecordPartitioner(holding{until}))
+	t.Cleanup(release)
+	w := newWriter(t, cl)
+	require.NoError(t, cl.BeginTransaction())
+	both := make(chan struct{})
+	c.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) { <-both; return nil, nil, false })
+	require.NoError(t, w.Append(change("a", "1", 1)))
+	cl.Produce(t.Context(), &kgo.Record{Topic: topic, Key: []byte("held")}, nil)
+	close(both)
+
+	require.NoError(t, w.now.wait(testContext(t)), "acknowledged")
+	leader, _, err := cl.PartitionLeader(topic, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, -1, leader, "and not listed")
+	asked := 0
+	w.leader = func(name string, partition int32) (int32, int32, error) {
+		if asked++; asked == 3 {
+			release()
+		}
+		return cl.PartitionLeader(name, partition)
+	}
+	_, ok, err := w.Flush(testContext(t))
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.GreaterOrEqual(t, asked, 3)
+	require.NoError(t, cl.Flush(testContext(t)))
+	require.NoError(t, cl.EndTransaction(testContext(t), kgo.TryCommit))
+	transact(t, cl, w, kgo.TryCommit, change("a", "2", 2))
+
+	s := newTarget()
+	res, err := Restore(testContext(t), cl, s, ReadCommitted())
+	require.NoError(t, err)
+	require.Equal(t, "2", s.values()["a"])
+	require.EqualValues(t, 3, res.Rows, "of both transactions")
 }
 
 func TestWriterInAnAbortedTransaction(t *testing.T) {
