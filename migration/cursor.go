@@ -10,6 +10,7 @@ import (
 type cursor struct {
 	source *source
 	scan   *rocks.Scan
+	key    []byte
 	row    store.Row
 	err    error
 }
@@ -19,14 +20,19 @@ func (s *source) cursor(g getter, span base.Span) *cursor {
 }
 
 func (c *cursor) Next() bool {
-	if c.err != nil || !c.scan.Next() {
+	if c.err != nil {
 		return false
 	}
-	c.err = c.source.decode(c.scan.Key(), c.scan.Value(), &c.row)
+	key, value, ok := c.scan.Step()
+	c.key = key
+	if !ok {
+		return false
+	}
+	c.err = c.source.decode(key, value, &c.row)
 	return c.err == nil
 }
 
-func (c *cursor) Key() []byte     { return c.scan.Key() }
+func (c *cursor) Key() []byte     { return c.key }
 func (c *cursor) Row() *store.Row { return &c.row }
 
 func (c *cursor) Err() error {

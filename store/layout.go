@@ -92,23 +92,38 @@ func (l Layout) Decode(b []byte) (r Row, err error) {
 // decode sets every field of r, one by one and in place: copies of a row whose fields
 // were just written cost a scan more than the decoding.
 func (l Layout) decode(b []byte, r *Row) error {
-	r.Value, r.Timestamp = nil, NoTimestamp
-	r.Headers = Headers{}
-	if b == nil {
-		return nil
+	var at offsets
+	if l == WithHeaders && twoByteSize(b) { // most rows that have headers
+		at.block = 2
+		at.ts = at.block + int(b[1])<<6 + int(b[0]&0x7f)>>1
+		at.value = at.ts + timestampSize
 	}
-	at, err := l.split(b)
-	if err != nil {
-		return err
+	if at.value == 0 || at.value > len(b) {
+		*r = Row{Timestamp: NoTimestamp}
+		if b == nil {
+			return nil
+		}
+		var err error
+		if at, err = l.split(b); err != nil {
+			return err
+		}
 	}
 	r.Value = b[at.value:len(b):len(b)]
+	r.Timestamp = NoTimestamp
 	if at.value > at.ts {
 		r.Timestamp = int64(binary.BigEndian.Uint64(b[at.ts:]))
 	}
+	r.Headers.more, r.Headers.count, r.Headers.flags = nil, 0, 0
+	r.Headers.block = nil
 	if at.ts > at.block {
 		r.Headers.block = b[at.block:at.ts:at.ts]
 	}
 	return nil
+}
+
+// twoByteSize tells whether b begins with a varint of two bytes that is not negative.
+func twoByteSize(b []byte) bool {
+	return len(b) > 1 && b[0]&0x81 == 0x80 && b[1]-1 < 0x7f
 }
 
 // DecodeBorrowed is Decode into r, for a buffer that will be reused: the row's headers

@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"bytes"
+	"encoding/binary"
 	"slices"
 	"testing"
 
@@ -168,6 +170,43 @@ func TestMalformedConversionVectors(t *testing.T) {
 			_, err = c.from.Convert(nil, c.to, b)
 		}
 		requireReason(t, err, row[3])
+	}
+}
+
+// The length of the size changes at 64, 8,192 and 1,048,576 bytes. The row is one that was used
+// before: all of it is set.
+func TestDecodeAtEveryLengthOfTheSize(t *testing.T) {
+	for _, size := range []int{0, 1, 62, 63, 64, 65, 127, 128, 8190, 8191, 8192, 8193, 1<<20 - 1, 1 << 20} {
+		block := bytes.Repeat([]byte{7}, size)
+		head := binary.AppendVarint(nil, int64(size))
+		stored := append(slices.Concat(head, block), 0, 0, 0, 0, 0, 0, 1, 2, 'v')
+		for _, borrowed := range []bool{false, true} {
+			decode := store.WithHeaders.Decode
+			if borrowed {
+				decode = func(b []byte) (store.Row, error) {
+					r := threeHeaders()
+					err := store.WithHeaders.DecodeBorrowed(b, &r)
+					return r, err
+				}
+			}
+			r, err := decode(stored)
+			require.NoError(t, err)
+			require.Equal(t, "v", string(r.Value))
+			require.EqualValues(t, 258, r.Timestamp)
+			require.Equal(t, size == 0, r.Headers.Empty())
+			again, err := store.WithHeaders.Encode(r)
+			require.NoError(t, err)
+			require.Equal(t, stored, again)
+
+			r, err = decode(stored[: len(stored)-1 : len(stored)-1])
+			require.NoError(t, err)
+			require.Empty(t, r.Value)
+			require.NotNil(t, r.Value, "an empty value is no tombstone")
+			for _, n := range []int{0, 1, len(head), len(head) + size/2, len(head) + size, len(head) + size + 7} {
+				_, err := decode(stored[:n:n])
+				require.ErrorIs(t, err, store.ErrCorrupt, "%d of %d bytes", n, len(stored))
+			}
+		}
 	}
 }
 

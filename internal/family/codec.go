@@ -64,6 +64,11 @@ func (s *Scratch) lend(headers *store.Headers, free bool) *store.Headers {
 	if free {
 		return nil
 	}
+	return s.keep(headers)
+}
+
+//go:noinline
+func (s *Scratch) keep(headers *store.Headers) *store.Headers {
 	s.headers = *headers
 	return &s.headers
 }

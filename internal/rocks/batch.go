@@ -1,5 +1,10 @@
 package rocks
 
+// #cgo noescape fb_write
+// #cgo nocallback fb_write
+// #include "rocks.h"
+import "C"
+
 import (
 	"encoding/binary"
 	"errors"
@@ -155,7 +160,7 @@ func (d *DB) write(batch *grocksdb.WriteBatch) (stopped bool, err error) {
 		return false, err
 	}
 	defer d.leave()
-	err = d.db.Write(d.options.write, batch)
+	err = d.writeWith(d.options.write, batch)
 	if err == nil || !strings.HasSuffix(err.Error(), "Write stall") {
 		return false, err
 	}
@@ -163,7 +168,16 @@ func (d *DB) write(batch *grocksdb.WriteBatch) (stopped bool, err error) {
 		return true, nil
 	}
 	// Only slowed down, which ends. Each try that does not wait would make it longer.
-	return false, d.db.Write(d.options.slowWrite, batch)
+	return false, d.writeWith(d.options.slowWrite, batch)
+}
+
+func (d *DB) writeWith(o *grocksdb.WriteOptions, batch *grocksdb.WriteBatch) error {
+	var e *C.char
+	C.fb_write(d.c, (*C.rocksdb_writeoptions_t)(handle(o)), (*C.rocksdb_writebatch_t)(handle(batch)), &e)
+	if e != nil {
+		return takeError(e)
+	}
+	return nil
 }
 
 // Close frees the batch.

@@ -52,7 +52,7 @@ func handle(wrapper any) unsafe.Pointer {
 
 // The crossings need these; a wrapper that keeps them otherwise is found at once.
 var _ = func() bool {
-	for _, w := range []any{grocksdb.DB{}, grocksdb.ColumnFamilyHandle{}, grocksdb.ReadOptions{}, grocksdb.Snapshot{}, grocksdb.WriteBatch{}} {
+	for _, w := range []any{grocksdb.DB{}, grocksdb.ColumnFamilyHandle{}, grocksdb.ReadOptions{}, grocksdb.Snapshot{}, grocksdb.WriteBatch{}, grocksdb.WriteOptions{}} {
 		if f, ok := reflect.TypeOf(w).FieldByName("c"); !ok || f.Type.Kind() != reflect.Pointer {
 			panic(fmt.Sprintf("%T has no C handle: not the grocksdb release that go.mod pins", w))
 		}

@@ -3,13 +3,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+void fb_write(rocksdb_t* db, const rocksdb_writeoptions_t* wo,
+              rocksdb_writebatch_t* batch, char** err) {
+  int off = fb_counters_off();
+  rocksdb_write(db, wo, batch, err);
+  fb_counters_on(off);
+}
+
 fb_get_result fb_get(rocksdb_t* db, const rocksdb_readoptions_t* ro,
                      rocksdb_column_family_handle_t* cf, const char* key,
                      size_t klen, char* buf, size_t cap) {
   fb_get_result r = {0, 0, NULL};
   unsigned char found = 0;
+  int off = fb_counters_off();
   rocksdb_get_into_buffer_cf(db, ro, cf, key, klen, buf, cap, &r.len, &found,
                              &r.err);
+  fb_counters_on(off);
   r.found = found;
   return r;
 }
@@ -65,6 +74,7 @@ static fb_scan* scan_of(range* r, rocksdb_iterator_t* it, int reverse) {
   s->it = it;
   s->reverse = reverse;
   r->users++;
+  int off = fb_counters_off();
   if (reverse) {
     rocksdb_iter_seek_to_last(it);
   } else if (r->lower) {
@@ -72,6 +82,7 @@ static fb_scan* scan_of(range* r, rocksdb_iterator_t* it, int reverse) {
   } else {
     rocksdb_iter_seek_to_first(it);
   }
+  fb_counters_on(off);
   return s;
 }
 
@@ -101,7 +112,7 @@ void fb_scan_open_pair(rocksdb_t* db, rocksdb_column_family_handle_t* first,
   scans[1] = scan_of(r, its[1], reverse);
 }
 
-fb_fill_result fb_scan_fill(fb_scan* s, char* buf, size_t cap, size_t max) {
+static fb_fill_result fill(fb_scan* s, char* buf, size_t cap, size_t max) {
   fb_fill_result r = {0, 0, 0, 0, NULL};
   while (r.rows < max) {
     if (!rocksdb_iter_valid(s->it)) {
@@ -133,6 +144,13 @@ fb_fill_result fb_scan_fill(fb_scan* s, char* buf, size_t cap, size_t max) {
   return r;
 }
 
+fb_fill_result fb_scan_fill(fb_scan* s, char* buf, size_t cap, size_t max) {
+  int off = fb_counters_off();
+  fb_fill_result r = fill(s, buf, cap, max);
+  fb_counters_on(off);
+  return r;
+}
+
 void fb_scan_close(fb_scan* s) {
   rocksdb_iter_destroy(s->it);
   if (__atomic_sub_fetch(&s->range->users, 1, __ATOMIC_ACQ_REL) == 0) {
@@ -144,6 +162,7 @@ void fb_scan_close(fb_scan* s) {
 void fb_table_add(rocksdb_sstfilewriter_t* w, const char* buf,
                   const fb_place* places, size_t n, char** err) {
   enum { ahead = 8 };
+  int off = fb_counters_off();
   for (size_t i = 0; i < n && !*err; i++) {
     if (i + ahead < n) {
       const char* next = buf + places[i + ahead].at;
@@ -159,4 +178,5 @@ void fb_table_add(rocksdb_sstfilewriter_t* w, const char* buf,
       rocksdb_sstfilewriter_put(w, key, lens[0], key + lens[0], lens[1], err);
     }
   }
+  fb_counters_on(off);
 }

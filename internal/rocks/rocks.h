@@ -7,6 +7,10 @@
 #include <stdint.h>
 #include "rocksdb/c.h"
 
+// Writes a batch. err is malloc'ed.
+void fb_write(rocksdb_t* db, const rocksdb_writeoptions_t* wo,
+              rocksdb_writebatch_t* batch, char** err);
+
 // Result of a read: found, and the value's length. A length above the buffer's size
 // means that nothing was copied. err is malloc'ed.
 typedef struct {
@@ -61,5 +65,13 @@ void fb_table_add(rocksdb_sstfilewriter_t* w, const char* buf,
 
 // Version of the loaded library into buf, empty when it does not say.
 void fb_version(char* buf, size_t cap);
+
+// Turn RocksDB's perf context of this thread off, if it counts as it does by default, and on
+// again. Its counters are thread-local variables of a shared library, which costs a function
+// call each: 9 % of a scan, one for each key that a put compares. Nobody can read them from
+// Go, where a goroutine does not stay on a thread, unless he locks it to one; he asks for
+// more than the default, and is left alone.
+int fb_counters_off(void);
+void fb_counters_on(int off);
 
 #endif

@@ -120,17 +120,21 @@ func bound(b []byte) *C.char {
 }
 
 // Next moves to the next row; false at the end or after an error.
-func (s *Scan) Next() bool {
+func (s *Scan) Next() (ok bool) {
+	s.key, s.value, ok = s.Step()
+	return ok
+}
+
+// Step is Next, Key and Value in one; Key and Value do not know of it.
+func (s *Scan) Step() (key, value []byte, ok bool) {
 	if len(s.rest) == 0 && !s.fill() {
-		s.key, s.value = nil, nil
-		return false
+		return nil, nil, false
 	}
-	k := int(binary.NativeEndian.Uint32(s.rest))
-	v := int(binary.NativeEndian.Uint32(s.rest[4:]))
-	s.key = s.rest[8 : 8+k : 8+k]
-	s.value = s.rest[8+k : 8+k+v : 8+k+v]
-	s.rest = s.rest[8+k+v:]
-	return true
+	r := s.rest
+	k := 8 + int(binary.NativeEndian.Uint32(r))
+	v := k + int(binary.NativeEndian.Uint32(r[4:]))
+	s.rest = r[v:]
+	return r[8:k:k], r[k:v:v], true
 }
 
 func (s *Scan) fill() bool {
