@@ -6,6 +6,8 @@ import (
 	"github.com/forebay-streams/forebay/store"
 )
 
+var _ base.Stepper = (*cursor)(nil)
+
 // cursor decodes the rows of one family.
 type cursor struct {
 	source *source
@@ -19,17 +21,21 @@ func (s *source) cursor(g getter, span base.Span) *cursor {
 	return &cursor{source: s, scan: g.Scan(s.family, span)}
 }
 
-func (c *cursor) Next() bool {
+func (c *cursor) Next() (ok bool) {
+	c.key, _, ok = c.Step()
+	return ok
+}
+
+func (c *cursor) Step() (key []byte, row *store.Row, ok bool) {
 	if c.err != nil {
-		return false
+		return nil, nil, false
 	}
 	key, value, ok := c.scan.Step()
-	c.key = key
 	if !ok {
-		return false
+		return nil, nil, false
 	}
 	c.err = c.source.decode(key, value, &c.row)
-	return c.err == nil
+	return key, &c.row, c.err == nil
 }
 
 func (c *cursor) Key() []byte     { return c.key }

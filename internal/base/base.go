@@ -65,6 +65,13 @@ type Cursor interface {
 	Close()
 }
 
+// Stepper is a cursor that does Next, Key and Row in one call. Key and Row do not know of
+// its steps.
+type Stepper interface {
+	Cursor
+	Step() (key []byte, row *store.Row, ok bool)
+}
+
 // Reader reads committed rows.
 type Reader interface {
 	// Get returns the row of a key. It may borrow scratch, which it may replace.

@@ -59,16 +59,8 @@ func (s *Scratch) lent(free bool) *store.Headers {
 	return &s.headers
 }
 
-// lend is lent with a copy of the headers.
-func (s *Scratch) lend(headers *store.Headers, free bool) *store.Headers {
-	if free {
-		return nil
-	}
-	return s.keep(headers)
-}
-
-//go:noinline
-func (s *Scratch) keep(headers *store.Headers) *store.Headers {
+// lend is lent with a copy of the headers, for a serde that takes some.
+func (s *Scratch) lend(headers *store.Headers) *store.Headers {
 	s.headers = *headers
 	return &s.headers
 }
@@ -163,7 +155,11 @@ func (c *Codec[K, V]) DecodeValue(s *Scratch, row *store.Row, v *store.Value[V])
 			return err
 		}
 	}
-	v.Data, err = c.value.Deserialize(c.topic, s.lend(&row.Headers, c.valueFree), row.Value)
+	var lent *store.Headers
+	if !c.valueFree {
+		lent = s.lend(&row.Headers)
+	}
+	v.Data, err = c.value.Deserialize(c.topic, lent, row.Value)
 	v.Timestamp = row.Timestamp
 	row.Headers.CopyTo(&v.Headers)
 	return err
@@ -172,7 +168,11 @@ func (c *Codec[K, V]) DecodeValue(s *Scratch, row *store.Row, v *store.Value[V])
 // DecodeKey reads the key of a scan's row, after its value: the serde sees the headers of
 // the entry (KAFKA-20798).
 func (c *Codec[K, V]) DecodeKey(s *Scratch, key []byte, headers *store.Headers) (K, error) {
-	return c.key.Deserialize(c.topic, s.lend(headers, c.keyFree), key)
+	var lent *store.Headers
+	if !c.keyFree {
+		lent = s.lend(headers)
+	}
+	return c.key.Deserialize(c.topic, lent, key)
 }
 
 // DecodeFlushed decodes a flushed write, whose stored key is given. The key serde sees the

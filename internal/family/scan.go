@@ -34,8 +34,13 @@ func Scan[R any](c *Core, open func(*Scratch) (base.Cursor, error), decode func(
 			cursor.Close()
 			c.open.Add(-1)
 		}()
-		for cursor.Next() {
-			if err := decode(&s, cursor.Key(), cursor.Row(), &row); err != nil {
+		stepper, _ := cursor.(base.Stepper)
+		for {
+			key, found, ok := step(cursor, stepper)
+			if !ok {
+				break
+			}
+			if err := decode(&s, key, found, &row); err != nil {
 				yield(none, c.Fail("scan", err))
 				return
 			}
@@ -47,4 +52,14 @@ func Scan[R any](c *Core, open func(*Scratch) (base.Cursor, error), decode func(
 			yield(none, c.Fail("scan", err))
 		}
 	}
+}
+
+func step(c base.Cursor, s base.Stepper) (key []byte, row *store.Row, ok bool) {
+	if s != nil {
+		return s.Step()
+	}
+	if !c.Next() {
+		return nil, nil, false
+	}
+	return c.Key(), c.Row(), true
 }

@@ -16,10 +16,10 @@ import (
 )
 
 // A scan asks for few rows at first, since many scans stop early, and for more with
-// each crossing.
+// each crossing, but for no more than stays in the processor's first cache until it is read.
 const (
 	firstFill = 4
-	maxFill   = 128
+	maxFill   = 96
 	fillBytes = 32 << 10
 	// keepFill bounds the buffers that are kept for later scans.
 	keepFill = 256 << 10

@@ -14,8 +14,8 @@ import (
 	"github.com/forebay-streams/forebay/store"
 )
 
-// Fills ask for 4, 8, 16, … 128 rows: sums of these are where a fill ends with its rows.
-var counts = []int{0, 1, 3, 4, 5, 12, 13, 28, 128, 252, 253, 380, 1000}
+// Fills ask for 4, 8, 16, … 96 rows: sums of these are where a fill ends with its rows.
+var counts = []int{0, 1, 3, 4, 5, 12, 13, 28, 124, 220, 221, 316, 1000}
 
 func TestScanOfManyRows(t *testing.T) {
 	for _, n := range counts {
@@ -55,7 +55,7 @@ func TestFillsGrow(t *testing.T) {
 		}
 	}
 	fills = slices.DeleteFunc(fills, func(n int) bool { return n < 0 })
-	assert.Equal(t, []int{4, 8, 16, 32, 64, 128, 128, 20}, fills)
+	assert.Equal(t, []int{4, 8, 16, 32, 64, 96, 96, 84}, fills)
 }
 
 func TestScanBounds(t *testing.T) {
