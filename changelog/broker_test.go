@@ -2,6 +2,7 @@ package changelog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-streams/forebay/store"
@@ -275,6 +277,10 @@ func TestBrokerTopicDeletedAndMadeAgain(t *testing.T) {
 		remade = true
 		_, err := adm.DeleteTopic(testContext(t), name)
 		require.NoError(t, err)
+		poll(t, func() bool { // a broker hears of it after the controller has answered
+			_, err := describe(testContext(t), adm, name)
+			return errors.Is(err, kerr.UnknownTopicOrPartition)
+		})
 		require.NoError(t, EnsureTopic(testContext(t), adm, Spec{Topic: name, Partitions: 1}))
 	}}))
 	require.ErrorIs(t, err, ErrTopicMissing)

@@ -25,7 +25,8 @@ type Writer struct {
 	topic     string
 	partition int32
 	ctx       context.Context // of the records
-	leader    func(topic string, partition int32) (leader, epoch int32, err error)
+	// leader is the client's PartitionLeader if it has transactions, else nil.
+	leader func(topic string, partition int32) (leader, epoch int32, err error)
 
 	mu  sync.Mutex
 	now *round
@@ -73,9 +74,12 @@ const remedyProducer = "make the client with the options of changelog.ProducerOp
 // [ErrWrongPartition] and [store.ErrConfig] for a client that was not made with
 // [ProducerOpts].
 func NewWriter(cl *kgo.Client, topic string, partition int32, opts ...WriterOption) (*Writer, error) {
-	w := &Writer{cl: cl, topic: topic, partition: partition, ctx: context.Background(), leader: cl.PartitionLeader, flushed: -1}
+	w := &Writer{cl: cl, topic: topic, partition: partition, ctx: context.Background(), flushed: -1}
 	for _, o := range opts {
 		o(w)
+	}
+	if id, _ := cl.OptValue(kgo.TransactionalID).(string); id != "" {
+		w.leader = cl.PartitionLeader
 	}
 	w.now = w.newRound()
 	if !keepsPartition(cl, topic, partition) {
@@ -247,12 +251,15 @@ func (w *Writer) Flush(ctx context.Context) (last int64, ok bool, err error) {
 	return last, true, nil
 }
 
-// awaitListed waits until the client lists the partition that it has written to. Records of
-// a topic that is new to it leave before the list has the topic's partitions (kgo 1.22.3,
+// awaitListed waits until a transactional client lists the partition that it has written to.
+// Records of a topic that is new to it leave before the list has its partitions (kgo 1.22.3,
 // storePartitionsUpdate), and EndTransaction goes by the list: a commit in between aborts
 // the transaction and returns nil, and the next one fails for its sequence numbers. It is
 // a matter of microseconds, or of one lost time slice, and there is nothing to be notified by.
 func (w *Writer) awaitListed(ctx context.Context) error {
+	if w.leader == nil {
+		return nil
+	}
 	for wait := 10 * time.Microsecond; ; wait = min(2*wait, 10*time.Millisecond) {
 		leader, _, err := w.leader(w.topic, w.partition)
 		if leader >= 0 || err != nil { // an error is the partition's own: it is listed

@@ -178,6 +178,7 @@ func TestResetForgetsRecordsInFlight(t *testing.T) {
 // The list of partitions that EndTransaction goes by can be behind the acknowledgement.
 func TestFlushWaitsUntilTheClientListsThePartition(t *testing.T) {
 	w := newWriter(t, newProducer(t, newCluster(t).ListenAddrs()))
+	require.Nil(t, w.leader, "no transactions, nothing to wait for")
 	asked := 0
 	w.leader = func(name string, partition int32) (int32, int32, error) {
 		require.Equal(t, topic, name)
@@ -245,6 +246,7 @@ func TestTheFirstTransactionOfATopicIsCommitted(t *testing.T) {
 	leader, _, err := cl.PartitionLeader(topic, 0)
 	require.NoError(t, err)
 	require.EqualValues(t, -1, leader, "and not listed")
+	require.NotNil(t, w.leader)
 	asked := 0
 	w.leader = func(name string, partition int32) (int32, int32, error) {
 		if asked++; asked == 3 {
