@@ -246,7 +246,7 @@ func (w *Writer) Flush(ctx context.Context) (last int64, ok bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r == w.now {
-		w.flushed = last
+		w.flushed = max(w.flushed, last) // another Flush may have come further
 	}
 	return last, true, nil
 }
